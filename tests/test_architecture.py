@@ -45,7 +45,7 @@ def trees():
 @functools.cache
 def nodes():
     """Return the documented nodes and the constants with the path of their module, by type."""
-    found = {kind: [] for kind in (*DOCUMENTED, ast.Constant)}
+    found: dict[type, list] = {kind: [] for kind in (*DOCUMENTED, ast.Constant)}
     for path, tree in trees().items():
         for node in ast.walk(tree):
             if type(node) in found:

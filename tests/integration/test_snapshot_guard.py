@@ -11,6 +11,7 @@ from spirit_py import points
 from spirit_py.config import FeedOptions
 from spirit_py.cutover import guard
 from spirit_py.errors import CutoverFailure, MigrationFailure, Refusal, ServerFault, SpiritError
+from spirit_py.mysql.capabilities import most_row_versions
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables import guard_column
 from spirit_py.mysql.tables.definition import read_shape, shape_of
@@ -28,6 +29,8 @@ from tests.kits.schema_tools import open_schema_tools
 from tests.kits.waiting import until
 
 TABLE_CHANGED = 1412
+#: Row versions of a table, as the program is told.
+FEW = 4
 COLUMN = "ADD COLUMN _spirit_py_guard TINYINT COMMENT 'snapshot guard of spirit-py'"
 
 
@@ -291,13 +294,12 @@ def test_a_table_that_takes_no_instant_column(db, monkeypatch, mode):
 @pytest.fixture
 def few_versions(monkeypatch):
     """Have the program take a table's row versions for fewer than the server's: used up sooner."""
-    monkeypatch.setattr(guard_column, "most_row_versions", lambda _version: 4)
+    monkeypatch.setattr(guard_column, "most_row_versions", lambda _version: FEW)
 
 
-def use_up(db, table: str, left: int) -> None:
-    """Leave a table so many of its row versions."""
-    most = guard_column.most_row_versions(db.query("SELECT @@version")[0][0])
-    for number in range(most - left - versions(db, table)):
+def use_up(db, table: str, most: int = FEW) -> None:
+    """Leave a table one of so many row versions."""
+    for number in range(most - 1 - versions(db, table)):
         what = "DROP COLUMN used" if number % 2 else "ADD COLUMN used INT"
         db.execute(f"ALTER TABLE {table} {what}, ALGORITHM=INSTANT")
 
@@ -315,7 +317,7 @@ def test_too_few_row_versions_are_left(db, monkeypatch):
     """The column could come and not go: said in auto, the end before the lock with on."""
     monkeypatch.setattr(guard, "OLD_SECONDS", 0)
     dump, (one,), cutover = swap(db, "on")
-    use_up(db, "_t_new", left=1)
+    use_up(db, "_t_new")
     number = number_of(db, "_t_new")
     with pytest.raises(CutoverFailure, match="has 3 of 4 row"):
         cutover.run()
@@ -362,7 +364,7 @@ def test_a_column_that_cannot_be_dropped_is_not_swapped_in(db, monkeypatch):
 def test_a_column_that_is_left_is_never_dropped_by_a_rebuild(db):
     """Without a row version for it the swap does not happen: the table keeps its number."""
     dump, _, cutover = swap(db, "off")
-    use_up(db, "_t_new", left=1)
+    use_up(db, "_t_new", most_row_versions(db.query("SELECT @@version")[0][0]))
     db.execute(f"ALTER TABLE _t_new {COLUMN}, ALGORITHM=INSTANT")
     number = number_of(db, "_t_new")
     with pytest.raises(MigrationFailure, match="cannot be dropped instantly"):
@@ -399,8 +401,8 @@ def test_constants_of_checks_are_settled_before_the_definition_is_noted(db, alte
 
 def test_how_many_row_versions_there_are():
     """64, and 255 from 9.1 on."""
-    assert guard_column.most_row_versions("8.4.6") == guard_column.most_row_versions("9.0.1") == 64
-    assert guard_column.most_row_versions("9.1.0-commercial") == 255
+    assert most_row_versions("8.4.6") == most_row_versions("9.0.1") == 64
+    assert most_row_versions("9.1.0-commercial") == 255
 
 
 @pytest.mark.slow
@@ -482,7 +484,7 @@ def test_a_revert_without_row_versions_changes_nothing(db, engine, monkeypatch):
     monkeypatch.setattr(guard, "OLD_SECONDS", 0)
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT)")
     db.execute("INSERT INTO t (v) VALUES (1), (2)")
-    use_up(db, "t", left=1)
+    use_up(db, "t")
     number = number_of(db, "t")
     changed = SwappedTable(db, "ADD COLUMN z INT NOT NULL DEFAULT 3", engine=engine)
     dump = a_dump(db)
