@@ -412,7 +412,7 @@ def test_a_tiny_buffer_holds_the_reader_back_and_loses_nothing(scene: Scene) -> 
     scene.tables()
     feed = scene.open(soft_limit_bytes=1 << 20, copying=True)
     scene.subscription.dispatch(chunk(0, None, None))
-    fill(scene.db, 20_000)
+    fill(scene.db, 8_000)
     until(lambda: feed.statistics().backpressure)
     assert feed.statistics().parked == "the buffers are full, the reader waits"
     scene.db.execute("UPDATE t SET v = REPEAT('x', 200)")
@@ -422,7 +422,7 @@ def test_a_tiny_buffer_holds_the_reader_back_and_loses_nothing(scene: Scene) -> 
     assert found.retention.kept == 2_592_000
     assert found.retention.age < DEADLINE
     assert found.buffered_bytes < 3 << 20
-    assert found.pending < 20_000
+    assert found.pending < 8_000
     scene.subscription.committed(chunk(0, None, None))
     scene.subscription.copy_finished()
     feed.block_wait(DEADLINE)

@@ -151,7 +151,7 @@ def _under_load(db, stall, engine) -> None:
     """Migrate a table while applications write to it and their commits stall."""
     seed = seed_of(SEED_VARIABLE)
     print(f"{SEED_VARIABLE}={seed}")  # noqa: T201 - shown when the test fails
-    rows = 20_000
+    rows = 6_000
     fill(db, rows=rows)
     with under_load(stall, db, rows=rows, seed=seed) as (staller, applications):
         before = staller.stalls
