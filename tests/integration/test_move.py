@@ -94,8 +94,8 @@ def test_a_table_moves_under_writes(two):
     # The counter goes on where the source's was.
     two.there.execute("INSERT INTO t (a) VALUES (1)")
     assert two.there.query("SELECT MAX(id) FROM t")[0][0] >= ROWS + 1
-    again, _ = two.move("--alter", ALTER)
-    assert "moved already" in again["error"], again
+    again = two.move_here("--alter", ALTER)
+    assert "moved already" in again.stderr, again
     two.cleanup(two.here, "t", "--drop-old")
     assert two.tables(two.here) == []
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import subprocess
 import sys
@@ -188,19 +187,13 @@ class TwoServers:
         return live.get("phase") == "keep" and live.get("pid") == process.pid
 
     def cleanup(self, db: Database, table: str = "t", *more: str) -> str:
-        """Run ``spirit-py cleanup`` on one of the servers; return what it said."""
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "spirit_py", "cleanup", "--yes", *more),
-                *("--host", f"{db.server.host}:{db.server.port}", "--user", db.server.user),
-                *("--database", db.name, "--table", table),
-            ],
-            env={**os.environ, "SPIRIT_PY_PASSWORD": db.server.password},
-            capture_output=True,
-            text=True,
-            timeout=MINUTE,
-            check=False,
-        )
+        """Run ``spirit-py cleanup`` on one of the servers, in this process; return what it said."""
+        server = db.server
+        words = [
+            *("cleanup", "--yes", *more, "--host", f"{server.host}:{server.port}"),
+            *("--user", server.user, "--database", db.name, "--table", table),
+        ]
+        done = run_words_here(words, SPIRIT_PY_PASSWORD=server.password)
         assert done.returncode == 0, done.stderr
         return done.stdout + done.stderr
 
