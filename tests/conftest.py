@@ -4,7 +4,9 @@ import atexit
 import os
 import re
 import shutil
+import signal
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,16 @@ def leave_out_whoever_runs_them() -> None:
         os.environ.setdefault("DOCKER_CONFIG", docker)
         home = os.environ["HOME"] = tempfile.mkdtemp(prefix="spirit-py-home-")
         atexit.register(shutil.rmtree, home, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def _handlers_are_put_back() -> Iterator[None]:
+    """Put handlers of signals back: one that a test leaves fails others that its process runs."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        if signal.getsignal(number) != handler:
+            signal.signal(number, handler)
 
 
 def pytest_configure() -> None:

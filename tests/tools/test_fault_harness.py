@@ -149,6 +149,7 @@ def test_without_a_small_disk_the_next_seed_is_drawn_and_no_lane_passes(monkeypa
     with pytest.raises(SystemExit, match="disk-full"):
         faults._seeds_of("disk-full", "", first, 1, has_disk=False)
     monkeypatch.setattr(faults, "in_own_namespace", lambda _: False)
+    monkeypatch.setattr(faults, "end_on_sigterm", lambda: None)
     monkeypatch.setenv("SPIRIT_PY_LANE", "1")
     with pytest.raises(SystemExit, match="this lane needs a disk"):
         faults.main(["--seed", str(first)])
