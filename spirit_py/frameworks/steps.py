@@ -24,8 +24,10 @@ from spirit_py.checkpoint.writer import normal_form
 from spirit_py.classes import InitVar, astuple, dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, SpiritError
+from spirit_py.frameworks.connecting import code_of
 from spirit_py.frameworks.online import GONE_BY_ITSELF, NO_LIMIT
 from spirit_py.locks.named import LAST_RUN_SECONDS, named_lock_holder
+from spirit_py.mysql.faults import NAMED_DEADLOCK
 from spirit_py.mysql.tables.identity import Identity, has_mark, identity
 from spirit_py.sql import comment_literal, quote_identifier, quote_table
 from spirit_py.statement import parse_statement
@@ -179,13 +181,21 @@ class StepTable:
     def hold(self) -> bool:
         """Keep others from the steps until they are dropped or released; False where one does.
 
-        Nor are they of the session any more where that has left their schema (USE).
+        Nor are they of the session any more where that has left their schema (USE). A holder that
+        waits for what this session has read, which the server calls a deadlock, is another.
         """
-        ((held,),) = self._session().query(
+        sql = (
             "SELECT COALESCE(DATABASE(), '') = %s"
-            " AND (COALESCE(IS_USED_LOCK(%s) = CONNECTION_ID(), 0) OR GET_LOCK(%s, %s))",
-            (self._default, self._lock, self._lock, int(LAST_RUN_SECONDS)),
+            " AND (COALESCE(IS_USED_LOCK(%s) = CONNECTION_ID(), 0) OR GET_LOCK(%s, %s))"
         )
+        try:
+            ((held,),) = self._session().query(
+                sql, (self._default, self._lock, self._lock, int(LAST_RUN_SECONDS))
+            )
+        except Exception as error:
+            if code_of(error) != NAMED_DEADLOCK:
+                raise
+            held = 0
         self._held = bool(held)
         return self._held
 

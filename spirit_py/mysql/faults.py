@@ -41,6 +41,7 @@ TABLE_EXISTS: Final = 1050
 DUPLICATE_ENTRY: Final = 1062
 LOCK_WAIT_TIMEOUT: Final = 1205
 DEADLOCK: Final = 1213
+NAMED_DEADLOCK: Final = 3058
 ACCESS_NEEDS_PRIVILEGE: Final = 1227
 INTERRUPTED: Final = 1317
 STATEMENT_TIMED_OUT: Final = 3024
@@ -97,7 +98,7 @@ _TRANSIENT: Final = frozenset({
     *(1613, 1614),  # XA branch rolled back: took too long, deadlock
     1615,  # prepared statement needs to be prepared again
     STATEMENT_TIMED_OUT,
-    3058,  # deadlock on a named lock
+    NAMED_DEADLOCK,
     _TAKEN_BACK,
     WOULD_WAIT,
 })  # fmt: skip

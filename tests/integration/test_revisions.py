@@ -349,6 +349,23 @@ def test_a_session_that_was_killed_just_now_gives_up_the_steps_in_a_moment(db, m
         one.invalidate()
 
 
+def test_a_session_that_waits_for_what_this_one_has_read_keeps_the_steps(db, monkeypatch):
+    """The server ends the wait as a deadlock (3058): another works on it, as after any wait."""
+    monkeypatch.setattr(steps_module, "LAST_RUN_SECONDS", 60.0)
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    with connected(db) as one, connected(db) as another:
+        held, wanted = _steps_of(db, one), _steps_of(db, another)
+        assert held.hold()
+        reading = online.FrameworkSession(another.connection.dbapi_connection)
+        reading.query("SELECT * FROM t")
+        altering = online.FrameworkSession(one.connection.dbapi_connection)
+        call = BackgroundCall(lambda: altering.query("ALTER TABLE t ADD c INT"))
+        until(lambda: db.query(f"SELECT 1 FROM {LOCKS} WHERE LOCK_STATUS = 'PENDING'"), "the ALTER")
+        assert not wanted.hold()
+        reading.commit()
+        assert call.result() == []
+
+
 def _steps_of(db, connection):
     session = online.FrameworkSession(connection.connection.dbapi_connection)
     kept = StepTable(lambda: session, ("", VERSIONS))
