@@ -49,7 +49,11 @@ class Keys:
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonPlan:
-    """How source and new table are read; with ``unfit``, values that do not fit equal no value."""
+    """How source and new table are read.
+
+    With ``unfit``, values that do not fit equal no value, but for those that are compared as what
+    the source holds.
+    """
 
     mapping: TableMapping
     unfit: bool = False
@@ -137,7 +141,9 @@ class ComparisonPlan:
         text = unless_lost(pair.old, name, pair.new, text)
         if self.unfit:
             named = f"FIND_IN_SET('{self.staged.index(pair)}', {_STAGE}.`{UNFIT}`)"
-            text = f"IF({named}, {unfit(name)}, {text})"
+            alone = replace(pair.old, nullable=True)
+            other = _in_form(pair, name, alone, place) if pair.merged else unfit(name)
+            text = f"IF({named}, {other}, {text})"
         return text
 
     def rows_from(self, side: Side) -> str:

@@ -18,6 +18,7 @@ from spirit_py.table.conversions import (
     Conversion,
     conversion,
     depends_on_zone,
+    is_text,
     is_timestamp,
     merged_by_cast,
     merges,
@@ -216,6 +217,8 @@ class ReverseChanges:
 
 
 _ROUNDED: Final = ", but one that is more exact is rounded or cut without an error"
+_LONGER: Final = ": its text may be longer than the one it came from, as 1.50 is for 1.5"
+_SPELLED: Final = TEXT_TYPES | BYTE_TYPES | {"enum", "set"}
 _FIXED: Final = {
     "char": "blanks at the end of a value are cut",
     "binary": "a shorter value is filled up with zero bytes",
@@ -240,6 +243,7 @@ def losses_of(mapping: TableMapping, table: str) -> list[str]:
         f"{table}: {pair.old.name} is converted back from {pair.old.column_type} to"
         f" {pair.new.column_type}; a value that does not fit ends reverse replication"
         + (_ROUNDED if rounds(pair.old, pair.new) else "")
+        + (_LONGER if is_text(pair.new) and pair.old.data_type not in _SPELLED else "")
         for pair in mapping.pairs
         if pair.converted or pair.narrowed
     ]

@@ -23,6 +23,7 @@ from spirit_py.errors import (
     OutcomeUnknown,
     Refusal,
     SpiritError,
+    ValueLost,
 )
 from spirit_py.events.swap import SwapDone
 from spirit_py.locks.blockers import LockPolicy
@@ -840,3 +841,23 @@ def test_what_the_change_did_not_keep_stays_in_rows_that_nobody_wrote(db, engine
         (22, "2020-01-01 10:00:01.000000"),
         (3, "2020-01-01 10:00:02.000000"),
     ]
+
+
+@pytest.mark.slow
+def test_text_that_is_longer_now_comes_back_where_nobody_wrote_its_row(db, engine):
+    """'10.5' has become 10.50, whose text does not fit: it is compared as the number it is."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, c VARCHAR(4) NOT NULL, d FLOAT)")
+    db.execute("INSERT INTO t VALUES (1, '10.5', 0.5), (2, ' 2', 0.5), (3, '3', NULL)")
+    clauses = "MODIFY c DECIMAL(10,2) NOT NULL, MODIFY d VARCHAR(9)"
+    changed = SwappedTable(db, clauses, engine=engine)
+    longer = ["its text may be longer" in line for line in changed.record.losses]
+    assert longer[:2] == [True, False]
+    with db.connect() as hidden, contextlib.closing(hidden.cursor()) as cursor:
+        cursor.execute("SET sql_log_bin = 0")
+        for row, name, other, kept in ((1, "c", 10.6, 10.5), (2, "d", "no", "0.5")):
+            cursor.execute(f"UPDATE t SET {name} = %s WHERE id = %s", (other, row))
+            with pytest.raises(ValueLost, match=f"does not fit into column {name}"):
+                changed.revert()
+            cursor.execute(f"UPDATE t SET {name} = %s WHERE id = %s", (kept, row))
+    changed.revert()
+    assert rows_of(db, names="id, c, d") == [(1, "10.5", 0.5), (2, " 2", 0.5), (3, "3", None)]
