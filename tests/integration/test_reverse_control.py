@@ -13,6 +13,7 @@ from spirit_py.events.swap import CutoverHeldBack
 from spirit_py.migration.control import command, listener
 from spirit_py.migration.control.command import Asking
 from spirit_py.migration.listing import migrations
+from spirit_py.migration.reverse import swap_back
 from spirit_py.migration.reverse.revert import Revert, RevertPace
 from spirit_py.migration.reverse.swap_back import SwapBack
 from spirit_py.migration.swap.swap import PairSwap
@@ -158,12 +159,16 @@ def test_a_pause_under_the_lock_of_the_swap_back_still_holds_it_back(changed, mo
         under_lock(self, session)
 
     monkeypatch.setattr(PairSwap, "_under_lock", paused)
+    monkeypatch.setattr(swap_back, "WRITE_SECONDS", 0.05)
+    monkeypatch.setattr(swap_back, "_LOOK_SECONDS", 0.05)
     reverting = Reverting(changed, feed=FeedOptions(flush_interval=3600.0, wait_timeout=DEADLINE))
     until(lambda: reverting.told.named(CutoverHeldBack), "the swap that waits")
     assert isinstance(pace[0], RevertPace)
     assert changed.columns() == ["id", "v", "extra"]
+    before = changed.stored().position
     changed.db.execute("INSERT INTO t VALUES (4, 28, 0)")
     until(lambda: changed.db.query("SELECT v FROM _t_old WHERE id = 4") == [(28,)], "the change")
+    until(lambda: changed.stored().position != before, "the place: the binlog is not kept for ever")
     reverting.ask("resume")
     reverting.call.result()
     assert changed.db.query("SELECT * FROM t WHERE id = 4") == [(4, 28)]

@@ -25,7 +25,7 @@ def column(name: str, column_type: str = "int", **more: Any) -> Column:
     }
     if data_type in _TEXTS:
         given |= {"charset": "utf8mb4", "collation": "utf8mb4_0900_ai_ci", "pad_space": False}
-    if data_type == "decimal":
+    if data_type == "decimal" or (data_type in {"float", "double"} and numbers):
         given |= {"precision": numbers[0], "scale": numbers[1]}
     elif data_type in {"time", "datetime", "timestamp"}:
         given["precision"] = numbers[0] if numbers else 0

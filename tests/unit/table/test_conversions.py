@@ -11,6 +11,8 @@ from spirit_py.table.conversions import (
     equality_kept,
     literal_safe,
     lost_members,
+    merged_by_cast,
+    merges,
     narrowed,
     values_stay_apart,
 )
@@ -204,3 +206,37 @@ def test_a_member_of_another_case_is_lost_where_the_collation_tells_cases_apart(
     old = column("c", "enum('a','A')", members=("a", "A"), collation="utf8mb4_bin")
     new = column("c", "enum('a')", members=("a",), collation=collation)
     assert lost_members(old, new) == lost
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "by_cast"),
+    [
+        ("datetime", "date", True),
+        ("varchar(9)", "decimal(5,2)", True),
+        ("varchar(9)", "float", True),
+        ("float", "varchar(9)", True),
+        ("varchar(9)", "json", True),
+        # An ALTER rounds fractions to the next day, and CAST cuts them.
+        ("datetime(6)", "date", False),
+        ("timestamp", "date", False),
+        ("varchar(9)", "time", False),
+        ("varchar(9)", "year", False),
+        ("int", "year", False),
+        # CAST has no scale of a FLOAT.
+        ("varchar(9)", "float(7,3)", False),
+        ("double", "double(9,2)", False),
+        # It reads bytes with a warning.
+        ("varbinary(9)", "int", False),
+        ("blob", "decimal(5,2)", False),
+        ("json", "text", False),
+        ("json", "int", False),
+        ("double", "bigint unsigned", False),
+        ("float", "varbinary(20)", False),
+        ("varchar(9)", "enum('a')", False),
+    ],
+)
+def test_what_no_cast_merges_as_an_alter_does(old, new, by_cast):
+    """A revert writes such a column over in all rows, where a CAST would show a difference."""
+    pair = column("c", old), column("c", new)
+    assert merges(*pair)
+    assert merged_by_cast(*pair) is by_cast
