@@ -171,7 +171,9 @@ class Archive:
             piece = KeyRange(lower=lower, upper=ranges[-1].upper)
             shown = self._write_piece(len(self._pieces), piece, ranges, rows * len(ranges))
             self._pieces.append(piece)
-            self.progress(rows * len(ranges) - shown, "")
+            # Nothing says how many rows a range without an end has.
+            bounded = sum(one.upper is not None for one in ranges)
+            self.progress(max(0, rows * bounded - shown), "")
 
     def _cut(
         self, session: Session, *, rows: int, within: KeyRange, most: int | None = None

@@ -35,7 +35,7 @@ from spirit_py.mysql.evaluation import under_modes
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
-from spirit_py.mysql.tables.definition import near_name, read_table
+from spirit_py.mysql.tables.definition import near_name, no_base_table, read_table
 from spirit_py.mysql.tables.identity import born_at, emptied_partitions
 from spirit_py.pace import Work, await_turn
 from spirit_py.phases import Phase
@@ -358,11 +358,13 @@ def read_to_archive(
     config = run.config
     facts = under_modes(session, read_facts(session), config.modes)
     table = read_table(session, *name)
+    if table is None and (other := no_base_table(session, *name)):
+        code = ErrorCode.TABLE_NOT_SUITABLE
+        raise Refusal(other, hint="name its base table", error_code=code)
     if table is None:
         raise Refusal(
             f"there is no table {'.'.join(name)}",
-            hint=f"{near_name(session, *name)}check --table and --database; a view has no rows of"
-            " its own",
+            hint=f"{near_name(session, *name)}check --table and --database",
             error_code=ErrorCode.NO_SUCH_TABLE,
         )
     require_names(table)
@@ -397,7 +399,7 @@ def archive_rows(
 
     def progress(rows: int, doing: str) -> None:
         nonlocal done
-        # Ranges are cut by their size; the last has fewer rows.
+        # The estimate may be too low.
         done = done + rows if total is None else min(done + rows, total)
         run.figures.archiving(table, done, total, doing)
 

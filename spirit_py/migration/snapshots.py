@@ -298,12 +298,12 @@ class Snapshots:
     def _archive(
         self, now: float, table: TableSchema, rows: int, total: int | None, doing: str
     ) -> dict[str, Any]:
+        if doing:
+            # What is written is not proved yet, and a run that was resumed has not counted it.
+            return {"table": ".".join(_name(table)), "note": doing}
         self._archived.note(now, rows)
         speeds = self._archived.recent(now), self._archived.steady(now)
-        done = (rows, None if total is None else max(rows, total), bool(doing))
-        if doing:
-            speeds = (None, None)
-        return {**self._rows(now, table, done, speeds, held=""), "note": doing}
+        return self._rows(now, table, (rows, total, False), speeds, held="")
 
     def _comparison(self, now: float) -> dict[str, Any]:
         figures = self._figures

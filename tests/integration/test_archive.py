@@ -26,6 +26,7 @@ from spirit_py.archiving.rows import batches_of
 from spirit_py.config import SessionModes
 from spirit_py.errors import Interrupted, Refusal, ServerFault, ValueLost
 from spirit_py.migration.entry import archive
+from spirit_py.migration.figures import Figures
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.definition import read_table
 from tests.kits import kills
@@ -622,12 +623,26 @@ def test_a_name_that_the_files_would_not_have_is_refused(db, tmp_path):
 
 
 @pytest.mark.slow
-def test_nothing_to_archive_is_proved_too(db, spark_engine, tmp_path):
-    """An empty table, and one of which every row is kept."""
+def test_nothing_to_archive_is_proved_too(db, spark_engine, tmp_path, monkeypatch):
+    """An empty table, and one of which every row is kept; no rows are shown of the first."""
+    shown: list[int] = []
+    monkeypatch.setattr(Figures, "archiving", lambda *given: shown.append(given[2]))
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    assert archive_here(archiving(db, tmp_path), spark_engine).archived[0]["rows"] == 0
+    assert set(shown) == {0}
+    db.execute("DROP TABLE t")
     make_days(db, 50)
-    report = archive_here(archiving(db, tmp_path, "id > 0"), spark_engine)
+    report = archive_here(archiving(db, tmp_path / "kept", "id > 0"), spark_engine)
     assert (report.archived[0]["rows"], report.archived[0]["kept"]) == (0, 50)
-    assert sum(one["rows"] for one in proved(tmp_path, db)["files"]) == 0
+    assert sum(one["rows"] for one in proved(tmp_path / "kept", db)["files"]) == 0
+
+
+def test_a_view_is_not_archived_and_named_as_one(db, tmp_path):
+    """It was said not to be there, with the question whether its own name is meant."""
+    engine = ThreadEngine(at_start=lambda: pytest.fail("Spark was started"))
+    db.execute("CREATE VIEW t AS SELECT 1")
+    with pytest.raises(Refusal, match="is a view, not a base table"):
+        archive_here(archiving(db, tmp_path), engine)
 
 
 @pytest.mark.slow

@@ -74,6 +74,16 @@ def test_of_a_paused_copy_no_end_is_known_from_the_first_moment() -> None:
     assert seen.rate == 120
 
 
+@pytest.mark.parametrize(("doing", "rows"), [("", 1000), ("reading the files back", None)])
+def test_rows_of_an_archive_are_shown_until_they_are_read_back(doing, rows) -> None:
+    """A run that was resumed has not counted those that stand there, and none is proved yet."""
+    figures = Figures(Journal(MigrationReport(tables=["s.t"]), clock=lambda: 0.0))
+    figures.journal.note(PhaseEntered(phase=Phase.ARCHIVE.value, before="", seconds=0.0))
+    figures.archiving(TABLE, 1000, None, doing)
+    seen = Snapshots(figures, server="db1:3306").take()
+    assert (seen.table, seen.rows, seen.fraction, seen.note) == ("s.t", rows, None, doing)
+
+
 @pytest.mark.parametrize(("known", "waited"), [(3.0, 3.0), (None, 60.0)])
 def test_a_wait_is_shown_for_as_long_as_its_own_reason_holds(known, waited) -> None:
     """The load has held the copy for a minute, and now the lag does."""
