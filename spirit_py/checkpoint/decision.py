@@ -30,6 +30,7 @@ stopped before the feed ran                           afresh
 another migration was begun since                     afresh *
 a new table is gone                                   afresh
 a position purged, or never executed here             afresh
+a source that is gone                                 refused
 another definition, shown by another version          refused
 a definition that another session changed             given up: dropped, the run ends (R14)
 anything else                                         resume; elsewhere, all is compared again
@@ -365,6 +366,12 @@ def _before_the_swap(found: Found, record: CheckpointRecord, wanted: Wanted) -> 
     for reason in _nothing_to_resume(found, record.position, record.tables):
         return Afresh(reason=reason, abandoned=record)
     for progress, table in tables:
+        if not table.source_shape:
+            return Refuse(
+                reason=f"{progress} is gone: another session dropped or renamed it since the"
+                " migration began",
+                hint="see what became of it; spirit-py cleanup drops what is left of the migration",
+            )
         source_is_same = table.source_shape == progress.source_shape
         if not source_is_same or table.new_shape not in progress.shapes:
             new = f"{progress.names.new}, the new table of {progress}"

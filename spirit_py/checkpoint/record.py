@@ -22,6 +22,7 @@ from spirit_py.phases import Phase
 from spirit_py.sql import quote_table
 from spirit_py.table.build import ReverseChanges
 from spirit_py.table.names import OfTable, require_names
+from spirit_py.units import counted, human_seconds, to_the_second
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -170,6 +171,15 @@ class CheckpointRecord:
     def rows_copied(self) -> int:
         """Rows copied in all tables and runs."""
         return sum(table.rows_copied for table in self.everywhere)
+
+    @property
+    def work(self) -> str:
+        """What goes with the new tables, for messages."""
+        began = to_the_second(self.started_at)
+        return (
+            f"{counted(self.rows_copied, 'row')} copied in {human_seconds(self.seconds)} of work,"
+            f" {counted(self.runs, 'run')} since {began}"
+        )
 
     @property
     def everywhere(self) -> tuple[TableProgress, ...]:

@@ -140,6 +140,8 @@ def clean_up(
             raise _changed(database, table)
         left = _leftovers(session, tables, record)
         _list(left, say)
+        if record is not None and record.rows_copied and _has_copy(left):
+            say(f"would be lost: {record.work}; spirit-py status says whether a run resumes")
         _confirm(left, ask)
         tokens = runs_seen(session, tables)
         ended = end_earlier_sessions(session, run_label(tables), tokens=tokens, warn=say)
@@ -355,6 +357,11 @@ def _leftovers(
     # The tables may have the right definitions, and be others: rebuilt, for instance.
     left.revertible = could and bool(left.old)
     return left
+
+
+def _has_copy(left: Leftovers) -> bool:
+    """Return whether a new table is dropped that no swap has put in its place."""
+    return any((schema, AuxiliaryNames.of(name).new) in left.own for schema, name in left.tables)
 
 
 def _list(left: Leftovers, say: Say) -> None:

@@ -37,7 +37,6 @@ from spirit_py.preflight.preflight import check_before_create, prepare, require_
 from spirit_py.spark import choice
 from spirit_py.statement import ClauseKind
 from spirit_py.throttle.option_checks import require_throttlers
-from spirit_py.units import counted, human_seconds, to_the_second
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -198,11 +197,13 @@ def _agree_to_drop(run: Run, found: Found, decision: Afresh) -> None:
         f"spirit-py cleanup --database {quote(schema)} --table {quote(table)}"
         for schema, table in first or [found.tables[0].name]
     )
+    unread = "what is copied in the new table; how much that is cannot be read"
+    works = [one.work for one in decision.lost] or [unread]
     raise UnfinishedWork(
         f"an unfinished migration of {', '.join(tables)} would be dropped: {decision.reason}",
         hint=f"to resume it: {decision.instead}; to drop it and begin with this one:"
         f" --start-afresh; to drop it only: {cleanup}",
-        details=tuple(f"would be lost: {_work_of(one)}" for one in decision.lost or (None,)),
+        details=tuple(f"would be lost: {one}" for one in works),
     )
 
 
@@ -210,16 +211,7 @@ def warn_of_dropped(run: Run, dropped: Iterable[CheckpointRecord | None]) -> Non
     """Warn of the rows that went with earlier runs, once they are dropped."""
     for one in dropped:
         if one is not None and one.rows_copied:
-            run.warn(f"dropped with the earlier run: {_work_of(one)}")
-
-
-def _work_of(record: CheckpointRecord | None) -> str:
-    if record is None:
-        return "what is copied in the new table; how much that is cannot be read"
-    return (
-        f"{counted(record.rows_copied, 'row')} copied in {human_seconds(record.seconds)} of work,"
-        f" {counted(record.runs, 'run')} since {to_the_second(record.started_at)}"
-    )
+            run.warn(f"dropped with the earlier run: {one.work}")
 
 
 def tell_resumed(run: Run, decision: Resume, *, rows: int, more: str = "") -> None:

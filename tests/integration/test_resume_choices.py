@@ -151,6 +151,15 @@ def test_cleanup_drops_nothing_after_a_swap_that_ends_behind_its_list(stopped, m
     assert tables(stopped) == ["t"]
 
 
+@pytest.mark.slow
+def test_cleanup_names_the_work_that_goes_with_it_before_it_asks(stopped):
+    """What it calls abandoned may have days of work, and be resumed."""
+    copied = human_count(the_record(stopped).rows_copied)
+    said = clean(stopped)
+    assert f"would be lost: {copied} rows copied in " in said
+    assert said.index("would be lost: ") < said.index("Drop ")
+
+
 def test_cleanup_drops_a_sentinel_that_stayed_without_a_checkpoint(db):
     """A run that begins afresh keeps it, and may end before it has a checkpoint of its own."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
