@@ -146,7 +146,7 @@ _HINTS: Final[tuple[tuple[type[errors.SpiritError], str], ...]] = (
 _HIDE_CHANGES: Final = frozenset({ErrorCode.BINLOG_FILTERED, ErrorCode.SERVER_SETTINGS})
 #: Where the hint of a migration turns to what the same command does; a remedy is before it.
 _AGAIN: Final = re.compile(
-    r"(?:[,;] )?(?:then )?(?:run (?:the same command|again)|start (?:again|the migration))"
+    r"(?:[,;] )?(?:then |or )?(?:run (?:the same command|again)|start (?:again|the migration))"
 )
 _PREPARED_UNSEEN: Final = (
     "the account may not see which XA transactions are prepared (GRANT XA_RECOVER_ADMIN): their"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -54,6 +57,9 @@ from spirit_py.watch.definitions import Definitions
 from spirit_py.watch.follower import Follower
 from spirit_py.watch.records import Progress, Scope
 from spirit_py.watch.source import ScopeSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 UUID = "16e8969d-e4d3-11f1-b00c-02fc00000001"
 
@@ -294,6 +300,33 @@ LATER = "follow from a later position, or from now, without --from"
 def test_no_hint_is_about_a_migration(error: SpiritError, hint: str) -> None:
     """Nothing is compared or resumed here, and without --from the same command misses changes."""
     assert command._onward(error, "P") == hint
+
+
+def test_every_hint_of_the_stream_turns_where_it_is_cut() -> None:
+    """A new one, in other words, would tell the reader of a stream to run a migration again."""
+    of_a_migration = re.compile(r"same command|run again|start again|the migration|resumes| or ?,")
+    package = Path(command.__file__).parent.parent
+    texts = [
+        text
+        for folder in ("binlog", "watch")
+        for path in package.joinpath(folder).rglob("*.py")
+        for text in texts_of(ast.parse(path.read_text()))
+        if of_a_migration.search(text) and text not in {GIVE_UP, command._AGAIN.pattern}
+    ]
+    assert len(texts) > 20
+    turned = [command._onward(FeedFailure("it failed", hint=text), "P") for text in texts]
+    assert not [text for text in turned if of_a_migration.search(text)]
+
+
+def texts_of(tree: ast.Module) -> Iterator[str]:
+    """Yield the strings of a module but for its docstrings; what is filled in is left out."""
+    parts = [one for one in ast.walk(tree) if isinstance(one, (ast.Expr, ast.JoinedStr))]
+    inner = {one for part in parts for one in ast.iter_child_nodes(part)}
+    for one in ast.walk(tree):
+        if isinstance(one, ast.JoinedStr):
+            yield "".join(str(part.value) for part in one.values if isinstance(part, ast.Constant))
+        elif isinstance(one, ast.Constant) and isinstance(one.value, str) and one not in inner:
+            yield one.value
 
 
 def test_a_transaction_that_breaks_off_comes_again(run: Run) -> None:
