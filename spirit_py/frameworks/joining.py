@@ -15,6 +15,7 @@ from spirit_py.classes import replace
 from spirit_py.errors import Refusal, SpiritError
 from spirit_py.frameworks.online import look_around
 from spirit_py.frameworks.steps import digest, made_of
+from spirit_py.mysql.faults import ABSENT_TABLE
 from spirit_py.preflight.clauses import TAKES_ROWS
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.statement import ClauseKind, parse_statement
@@ -49,7 +50,6 @@ _TAKES_AWAY: Final = re.compile(
 )
 _MAKES: Final = re.compile(r"\s*CREATE\s+TABLE\s", re.IGNORECASE)
 _LENIENT: Final = "ALLOW_INVALID_DATES"
-_NO_SUCH_TABLE: Final = 1146
 
 
 def definition_of(session: FrameworkSession, table: Name) -> str:
@@ -61,9 +61,16 @@ def definition_of(session: FrameworkSession, table: Name) -> str:
         with _leniently(session):
             return str(session.query(f"SHOW CREATE TABLE {quote_table(*table)}")[0][1])
     except Exception as error:
-        if error.args[:1] != (_NO_SUCH_TABLE,):
+        if not ABSENT_TABLE.intersection(error.args[:1]):
             raise
         return ""
+
+
+def definition_named(session: FrameworkSession, table: str) -> str:
+    """Return the same of schema and name with a dot between; either of them may have more."""
+    parts = table.split(".")
+    names = ((".".join(parts[:at]), ".".join(parts[at:])) for at in range(1, len(parts)))
+    return next(filter(None, (definition_of(session, name) for name in names)), "")
 
 
 @contextlib.contextmanager

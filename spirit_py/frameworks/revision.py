@@ -437,9 +437,8 @@ class Revision:
         Refusal where one has dropped what its table may need: what adds it again may lack, too.
         """
         for step in left:
-            schema, _, name = step.table.partition(".")
-            definition = step.lost and joining.definition_of(self.session(), (schema, name))
-            for line in joining.lines_lacking(step.lost, definition or ""):
+            definition = joining.definition_named(self.session(), step.table) if step.lost else ""
+            for line in joining.lines_lacking(step.lost, definition):
                 raise refusal(
                     f"an earlier run of this migration has made {step.statement!r}, which this run"
                     f" does not send, so nothing may bring back what it dropped: {line}",

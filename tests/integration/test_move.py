@@ -669,6 +669,13 @@ def test_a_cleanup_drops_the_old_table_of_a_fenced_source(two):
         done = run_here(two.here, "cleanup", *words)
         assert "takes no writes (super_read_only=ON)" in done.stderr, done.stderr
         two.here.execute("SET GLOBAL super_read_only = OFF")
+        own = f"SELECT, DROP ON {granted(two.here.name)}"
+        with account(two.here, own, "PROCESS, REPLICATION CLIENT ON *.*") as less:
+            reached = f"{less.host}:{less.port}"
+            words = ["cleanup", "--host", reached, "--user", less.user, *words]
+            done = run_words_here(words, SPIRIT_PY_PASSWORD=less.password)
+        # It would try for ten minutes without a word.
+        assert "lacks CONNECTION_ADMIN on *.*: read_only is ON" in done.stderr, done.stderr
         two.cleanup(two.here, "u", "--drop-old")
     finally:
         two.here.execute("SET GLOBAL super_read_only = OFF")

@@ -19,6 +19,7 @@ from spirit_py.mysql.facts import (
     server_uuid,
 )
 from spirit_py.mysql.faults import access_denied, excused
+from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.processlist import performance_schema_shows_sessions
 from spirit_py.mysql.replication import (
     APPLIES,
@@ -142,7 +143,9 @@ def require_own_server(
     name = read_only_by(facts)
     # No account writes under another one.
     if fenced and name == "read_only" and _is_left(session, found):
-        name = read_only_by(facts, allowed=name)
+        name, grants = read_only_by(facts, allowed=name), read_grants(session)
+        if not name and not grants.has_global("SUPER"):
+            grants.require(("CONNECTION_ADMIN",), "", "read_only is ON, and others drop nothing")
     if name:
         raise Refusal(
             f"the server takes no writes ({name}=ON): {NOT_WRITTEN_TO}",
