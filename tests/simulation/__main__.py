@@ -7,15 +7,17 @@ Usage: ``python -m tests.simulation [RUNS [SEED]] [--plant NAME] [--seconds S] [
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
+import io
 import itertools
 import logging
+import multiprocessing
 import os
-import re
-import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from greenlet import GreenletExit
@@ -28,25 +30,38 @@ if TYPE_CHECKING:
 #: Worlds between two collections of garbage.
 _GARBAGE: Final = 50
 #: Worlds of one kind only.
-_KINDS: Final = ("moves", "keeps", "requests", "revokes", "reverts", "uniques")
-#: The last line of a process.
-_FIGURES: Final = re.compile(
-    r"(\d+) worlds from seed \d+, (\d+) steps, (\d+) went wrong, ([0-9.]+) s of CPU"
-)
+_KINDS: Final = {
+    "moves": "moves between two servers only",
+    "keeps": "migrate --keep only",
+    "requests": "runs that operators ask things of",
+    "revokes": "a right is taken from the account",
+    "reverts": "the old table follows the new one",
+    "uniques": "a unique key is added",
+}
 
 
 @dataclass(kw_only=True)
 class Played:
-    """What one process has played.
+    """What was played.
 
     Attributes:
         spent: seconds of CPU.
+        happened: in how many worlds each accident, or act of others, had an effect.
     """
 
     worlds: int = 0
     steps: int = 0
     failed: int = 0
     spent: float = 0.0
+    happened: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: Played) -> None:
+        """Add what another process has played."""
+        self.worlds += other.worlds
+        self.steps += other.steps
+        self.failed += other.failed
+        self.spent += other.spent
+        self.happened += other.happened
 
 
 def main() -> int:
@@ -59,12 +74,8 @@ def main() -> int:
     parser.add_argument("--procs", type=int, default=1, help="processes; 0 for one of each core")
     parser.add_argument("--plain", action="store_true", help="show a world as it was drawn")
     parser.add_argument("--all", action="store_true", help="go on behind a world that goes wrong")
-    parser.add_argument("--moves", action="store_true", help="moves between two servers only")
-    parser.add_argument("--keeps", action="store_true", help="migrate --keep only")
-    parser.add_argument("--requests", action="store_true", help="runs that operators ask things of")
-    parser.add_argument("--revokes", action="store_true", help="a right is taken from the account")
-    parser.add_argument("--reverts", action="store_true", help="the old table follows the new one")
-    parser.add_argument("--uniques", action="store_true", help="a unique key is added")
+    for kind, what in _KINDS.items():
+        parser.add_argument(f"--{kind}", action="store_true", help=what)
     parser.add_argument(
         "--exhaustive",
         type=int,
@@ -76,6 +87,10 @@ def main() -> int:
         played = _play_here(given)
     else:
         played = _play_in_processes(given, given.procs or os.cpu_count() or 1)
+    if played.happened:
+        print(
+            "so many had", ", ".join(f"{what}: {n}" for what, n in sorted(played.happened.items()))
+        )
     print(
         f"{played.worlds} worlds from seed {given.seed}, {played.steps} steps,"
         f" {played.failed} went wrong,"
@@ -134,37 +149,23 @@ def _walk(given: argparse.Namespace) -> Played:
 def _play_in_processes(given: argparse.Namespace, number: int) -> Played:
     """Give each process a range of the seeds; show what they found in the order of the ranges."""
     ends = [given.seed + given.runs * part // number for part in range(number + 1)]
-    more = ["--seconds", str(given.seconds)]
-    more += ["--plant", given.plant] if given.plant else []
-    more += ["--all"] if given.all else []
-    more += ["--plain"] if given.plain else []
-    more += ["--moves"] if given.moves else []
-    more += ["--keeps"] if given.keeps else []
-    more += ["--requests"] if given.requests else []
-    more += ["--revokes"] if given.revokes else []
-    more += ["--reverts"] if given.reverts else []
-    more += ["--uniques"] if given.uniques else []
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.simulation", str(end - first), str(first), *more],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+    parts = [
+        argparse.Namespace(**{**vars(given), "seed": first, "runs": end - first})
         for first, end in itertools.pairwise(ends)
     ]
     played = Played()
-    for process in processes:
-        said, _ = process.communicate()
-        *found, last = said.splitlines()
-        print(*found, sep="\n", end="\n" if found else "")
-        figures = _FIGURES.match(last)
-        if figures is None:
-            raise RuntimeError(f"a process has ended with: {last}")
-        played.worlds += int(figures[1])
-        played.steps += int(figures[2])
-        played.failed += int(figures[3])
-        played.spent += float(figures[4])
+    with multiprocessing.get_context("fork").Pool(number) as pool:
+        for part, said in pool.imap(_play_apart, parts):
+            print(said, end="")
+            played.add(part)
     return played
+
+
+def _play_apart(given: argparse.Namespace) -> tuple[Played, str]:
+    """Play in a process of its own; return what it has to show, too."""
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        played = _play_here(given)
+    return played, shown.getvalue()
 
 
 def _unraisable(raised: Any) -> None:
@@ -187,6 +188,7 @@ def _play(given: argparse.Namespace) -> Played:
         outcome = play(seed, plan)
         played.worlds += 1
         played.steps += outcome.steps
+        played.happened.update(outcome.happened)
         if outcome.wrong:
             played.failed += 1
             _show(seed, plan, outcome.wrong, plain=given.plain)
@@ -212,4 +214,5 @@ def _show(seed: int, plan: Plan, wrong: str, *, plain: bool) -> None:
         print(f"{number:4d} {line}", flush=True)
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

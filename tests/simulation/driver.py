@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import MySQLdb
 
-from tests.simulation.server import fault
+from tests.simulation.server import WRITERS, fault
 from tests.simulation.statements import execute
 
 if TYPE_CHECKING:
@@ -66,9 +66,13 @@ class Cursor:
     def _require(self, sql: str, parameters: tuple[Any, ...]) -> None:
         """Send a statement; if the connection was cut meanwhile, the server goes on with it."""
         session = self._session
-        if session.severed is not None and session.alive:
+        writes = session.role not in WRITERS or sql.startswith(("REPLACE", "DELETE"))
+        if session.severed is not None and session.alive and writes:
             self.lost = True
             late, session.severed = session.severed, None
+            session.server.happened.add("late statement")
+            # The end of its process ends no statement that is under way.
+            session.process = None
             scheduler = session.server.scheduler
             scheduler.tell(f"the connection of session {session.number} is cut behind: {sql[:60]}")
 

@@ -60,7 +60,6 @@ class Scripted(World):
     #: Statements that the program has sent.
     number: int = 0
     _held: list[Task] = field(default_factory=list)
-    _operator: Task | None = None
 
     def __post_init__(self) -> None:
         """Have the statements counted."""
@@ -114,19 +113,11 @@ class Scripted(World):
 
     def _end(self) -> None:
         self._kill(self.last)
-        if self._operator is not None:
-            self.scheduler.wake(self._operator)
 
     def _operate(self) -> None:
         if self.script.event == "killed":
             run = self.last = self._command()
-            self._operator = self.scheduler.current
-            assert self._operator is not None
-            task = self.scheduler.spawn("run", run.main, process=run)
-            task.joining.append(self._operator)
-            self.scheduler.wait("the end, or the kill")
-            self._operator = None
-            if task.ended and run.done:
+            if self.scheduler.join(self.scheduler.spawn("run", run.main, process=run)) and run.done:
                 return
         super()._operate()
 

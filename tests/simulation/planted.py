@@ -25,12 +25,20 @@ PACKAGE: Final = Path(__file__).parents[2] / "spirit_py"
 
 @dataclass(frozen=True, kw_only=True)
 class Bug:
-    """What rule it takes away, and the texts of one file that it replaces: each is there once."""
+    """What rule it takes away, and the texts of one file that it replaces: each is there once.
+
+    Attributes:
+        seed: of a world, of the kind ``among``, that shows it; None where no test looks for it.
+        seen: a part of how that world goes wrong.
+    """
 
     name: str
     rule: str
     file: str
     edits: tuple[tuple[str, str], ...]
+    seed: int | None = None
+    among: str = ""
+    seen: str = ""
 
     def broken(self, text: str) -> str:
         """Return the file's text, broken; ValueError unless it has the old texts once."""
@@ -45,15 +53,9 @@ def bugs() -> dict[str, Bug]:
     """Return all of ``planted.toml``, by name."""
     with Path(__file__).with_name("planted.toml").open("rb") as file:
         listed = tomllib.load(file)["bug"]
-    return {
-        one["name"]: Bug(
-            name=one["name"],
-            rule=one["rule"],
-            file=one["file"],
-            edits=tuple((edit["old"], edit["new"]) for edit in one["edit"]),
-        )
-        for one in listed
-    }
+    for one in listed:
+        one["edits"] = tuple((edit["old"], edit["new"]) for edit in one.pop("edit"))
+    return {one["name"]: Bug(**one) for one in listed}
 
 
 class _Planter(importlib.abc.MetaPathFinder, importlib.abc.Loader):

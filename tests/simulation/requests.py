@@ -58,7 +58,6 @@ class Operator:
 
     Attributes:
         wrong: what was done against what had been answered; empty for nothing.
-        answered: how many requests were.
         aborted: the process that has answered last that it stops, and its answer.
     """
 
@@ -78,7 +77,6 @@ class Operator:
         #: What holds the swap back, by what was answered, and the table that stays by that.
         self._held: dict[str, int] = {}
         self.wrong = ""
-        self.answered = 0
         self.aborted: tuple[Any, str, int] = (None, "", 0)
 
     def work(self) -> None:
@@ -150,7 +148,7 @@ class Operator:
         except program.CLIENT_ERRORS as error:
             tell(f"ctl {what}: {error}")
         else:
-            self.answered += 1
+            self._server.happened.add(verb)
             if verb in _ENDS.values():
                 self._held[verb] = self._table()
             return True

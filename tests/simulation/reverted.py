@@ -17,7 +17,8 @@ from tests.simulation.kept import CHECKPOINT
 from tests.simulation.primitives import stand_in
 from tests.simulation.program import OLD, T
 from tests.simulation.server import numbers
-from tests.simulation.trouble import REVOKE, TROUBLES, Scene, send
+from tests.simulation.statements import REVOKE
+from tests.simulation.trouble import TROUBLES, Scene, send
 from tests.simulation.whole import FEED, SERVER, Silent, WholeRun, no_java
 from tests.simulation.world import Plan, World, wrong_rows
 
@@ -55,6 +56,8 @@ _LONG: Final = 60.0
 _SOON_SECONDS: Final = 0.05
 #: What `revert` says where there is none.
 _NO_WAY_BACK: Final = ("no reverse replication", "has ended")
+#: What it says while the process that it asks is paused.
+_PAUSED: Final = "the process is paused by"
 _NEVER_BEGAN: Final = "reverse replication cannot begin"
 _OURS: Final = frozenset({T, OLD, CHECKPOINT, ("s", "_t_ctl"), ("s", "_t_undone")})
 
@@ -94,7 +97,7 @@ _SENT: Final = {
 }
 _CRASH: Final = "crash"
 _STATEMENT: Final = "statement write"
-MEDDLES: Final[dict[str, Callable[[Scene], None]]] = {
+MEDDLES: Final[dict[str, Callable[[Scene], object]]] = {
     **{name: partial(send, sql=sql) for name, sql in _SENT.items()},
     _STATEMENT: TROUBLES[_STATEMENT],
     _CRASH: Scene.restart,
@@ -241,7 +244,7 @@ class RevertedWorld(World):
                 return
             self._meddled.append(what)
             self.calm = what not in {_CRASH, REVOKE}
-            MEDDLES[what](scene)
+            scene.disturb(what, MEDDLES[what])
             self.calm = True
 
     def _hear(self, run: program.Run | WholeRun) -> None:
@@ -321,9 +324,13 @@ class RevertedWorld(World):
             self.scheduler.join(task)
             if task.failure is not None:
                 raise task.failure
+            if run.done:
+                self.server.happened.add("revert")
             if run.done or calm >= _PATIENCE:
                 return
-            calm += 1 if self.server.up and self.calm and not self.unnoticed else 0
+            # A pause that was asked for ends with a request, or with its process.
+            amiss = self.unnoticed or not (self.server.up and self.calm) or _PAUSED in run.error
+            calm += not amiss
             self.scheduler.tell(f"the revert ended: {run.error}")
             sleep(_AGAIN_SECONDS)
 

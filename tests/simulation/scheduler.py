@@ -237,9 +237,9 @@ class Scheduler:
             self._go_on(task, woken=True)
 
     def join(self, task: Task, seconds: float | None = None) -> bool:
-        """Wait for the end of a task; return whether it has ended."""
+        """Wait for the end of a task, or of its process; return whether it has ended itself."""
         deadline = None if seconds is None else self.now + seconds
-        while not task.ended and self.current is not None:
+        while not (task.ended or task.doomed) and self.current is not None:
             left = None if deadline is None else deadline - self.now
             if left is not None and left <= 0:
                 break
@@ -253,13 +253,15 @@ class Scheduler:
 
         A statement that the server executes goes on to its end (:meth:`end_if_doomed`).
         """
-        for task in [*self._ready, *self._waiting]:
-            if task.process is process and not task.ended:
-                task.doomed = True
-                if not task.served:
-                    self._killed.append(task)
+        doomed = [task for task in [*self._ready, *self._waiting] if task.process is process]
+        for task in doomed:
+            task.doomed = True
+            if not task.served:
+                self._killed.append(task)
         self._ready = [task for task in self._ready if not task.doomed or task.served]
         self._waiting = {task: None for task in self._waiting if not task.doomed or task.served}
+        for other in [other for task in doomed for other in task.joining]:
+            self.wake(other)
 
     def end_if_doomed(self, task: Task) -> None:
         """Let the task that runs go no further if its process was killed."""

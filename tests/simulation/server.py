@@ -47,6 +47,8 @@ _TOGETHER: Final = {
 }
 #: The program does not ask for a lock behind a transaction of 2.5 s; a look takes time.
 _OLD: Final = 5.0
+#: Roles of sessions that write rows.
+WRITERS: Final = frozenset({"chunk", "apply"})
 _STRONG: Final = {LOCKED_READ, LOCKED_WRITE, EXCLUSIVE}
 
 
@@ -159,7 +161,8 @@ class Session:
         self.client = client
         self.alive = True
         self.cut = False
-        #: The connection breaks behind the next statement, which begins so many seconds later.
+        #: The connection breaks behind the next statement, which begins so many seconds later;
+        #: of :data:`WRITERS` behind the next one that writes.
         self.severed: float | None = None
         self.killed = False
         #: Any of these: it has ended, its connection is cut, or it was killed.
@@ -269,6 +272,8 @@ class Server:
         self.prepared: dict[str, Session] = {}
         #: The program asked for a lock behind somebody older than this.
         self.rude: list[str] = []
+        #: Accidents and acts of others that had an effect; what comes to nothing is not among them.
+        self.happened: set[str] = set()
         #: What must never happen, whoever passes over it: a world with any of it is wrong.
         self.caught: list[str] = []
         #: Names of the application's tables, to which the program writes nothing (R1).
@@ -362,6 +367,7 @@ class Server:
 
     def cut(self, session: Session) -> None:
         """Break a connection; the server notices when its statement has ended."""
+        self.happened.add("cut")
         session.cut = session.gone = True
         if session.waits is None:
             self.end(session)
@@ -388,19 +394,21 @@ class Server:
                 self.end(session)
         self.wake_dumps()
 
-    def crash(self, lost: int = 0) -> None:
-        """Lose all sessions, and the last transactions of a server that is not durable."""
+    def crash(self, lost: int = 0) -> bool:
+        """Lose all sessions, and the last transactions of a server that is not durable.
+
+        Return whether it has lost any of these.
+        """
         self.up = False
+        self.happened.add("crash")
         self.scheduler.tell("the server crashes")
         for session in list(self.sessions.values()):
             session.alive, session.gone = False, True
             session.changes, session.lock_tables = [], None
         self.sessions.clear()
         self.named.clear()
-        if self.relaxed == "engine":
-            self._forget_commits(lost)
-        elif self.relaxed == "log":
-            self._forget_log(lost)
+        forget = {"engine": self._forget_commits, "log": self._forget_log}.get(self.relaxed)
+        forgot = forget is not None and forget(lost)
         for transaction in self.binlog:
             self._make_visible(transaction)
         self.flushed = len(self.history)
@@ -421,8 +429,9 @@ class Server:
         self.files.append(LogFile(f"b.{len(self.files) + 1:06d}", len(self.binlog), self.unix_time))
         self.changed()
         self.wake_dumps()
+        return forgot
 
-    def _forget_commits(self, lost: int) -> None:
+    def _forget_commits(self, lost: int) -> bool:
         """Undo the last transactions, which stay in the binlog, and in ``gtid_executed``."""
         for transaction in self.binlog:
             if transaction.statement:
@@ -432,6 +441,7 @@ class Server:
         numbers = list(dict.fromkeys(number for number, _ in self.history[self.flushed :]))
         gone = set(numbers[len(numbers) - lost :])
         self._undo(gone)
+        return bool(gone)
 
     def _undo(self, gone: set[int]) -> None:
         if not gone:
@@ -446,7 +456,7 @@ class Server:
         kept = [one for one in self.history[self.flushed :] if one[0] not in gone]
         self.history[self.flushed :] = kept
 
-    def _forget_log(self, lost: int) -> None:
+    def _forget_log(self, lost: int) -> bool:
         """Lose the end of the binlog; some of its transactions stay visible, in no event."""
         begun = self.files[-1].before
         ddl = [one.number for one in self.binlog if one.statement]
@@ -457,6 +467,7 @@ class Server:
         del self.binlog[first:]
         self._undo(gone - set(visible[: len(visible) // 2]))
         self.history = [(0 if number in gone else number, what) for number, what in self.history]
+        return bool(gone)
 
     def reset_log(self) -> None:
         """RESET BINARY LOGS AND GTIDS."""
@@ -550,10 +561,10 @@ class Server:
 
     def _note_manners(self, session: Session, table: Table, mode: str) -> None:
         """Note a request of the program that clients would wait behind for long (R23)."""
-        if session.role and mode in {LOCKED_WRITE, EXCLUSIVE}:
-            for holder in table.granted:
+        if session.role and mode in _STRONG:
+            for holder, modes in table.granted.items():
                 age = self.scheduler.now - holder.began
-                if not holder.role and age > _OLD:
+                if not holder.role and age > _OLD and not _TOGETHER[mode].issuperset(modes):
                     self.rude.append(f"session {session.number} ({session.role}), {age:.1f} s")
 
     def _grantable(self, table: Table, place: tuple[Session, str, Any]) -> bool:

@@ -120,6 +120,8 @@ def execute(session: Session, sql: str, parameters: Sequence[Any]) -> tuple[Rows
     return answered or [], 0
 
 
+#: A right is taken from the program's account, and given back.
+REVOKE: Final = "revoke"
 #: Rights that statements need on the tables that they name.
 _RIGHTS: Final = (
     (r"LOCK TABLES ", ("LOCK TABLES", "SELECT")),
@@ -156,6 +158,7 @@ def _begin_ours(server: Server, sql: str) -> None:
     for right in _rights(sql) if server.revoked else ():
         if right in server.revoked:
             of_columns = right == "SELECT" and sql.startswith(("UPDATE", "DELETE"))
+            server.happened.add(REVOKE)
             code = 1143 if of_columns else 1044 if right == "LOCK TABLES" else 1142
             raise fault(code, f"{right} command denied to user 'u'@'%'")
 

@@ -1,18 +1,19 @@
 """What a DBA, an accident or another application does to a server while the command runs.
 
-Each trouble is a function of a :class:`Scene`. A world has one or two of them. After those in
-:data:`MAY_END` a run may end with an error for good where an earlier run has begun the swap: it
-says truly that the table is not migrated, and that its operator has to look at it.
+Each trouble is a function of a :class:`Scene`, which returns whether it had an effect. A world has
+one or two of them. After those in :data:`MAY_END` a run may end with an error for good where an
+earlier run has begun the swap: it says truly that the table is not migrated, and that its operator
+has to look at it.
 """
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tests.simulation.program import CLIENT_ERRORS, NEW, T
-from tests.simulation.statements import answer, execute
+from tests.simulation.statements import REVOKE, answer, execute
 
 if TYPE_CHECKING:
     import random
@@ -45,43 +46,56 @@ class Scene:
         session.logged, session.schema = logged, schema
         return session
 
-    def restart(self, lost: int = 0) -> None:
-        """Kill the server, and start it again after a while."""
-        self.server.crash(lost)
+    def restart(self, lost: int = 0) -> bool:
+        """Kill the server, and start it again after a while; return whether anything is lost."""
+        forgot = self.server.crash(lost)
         self.server.scheduler.sleep(self.random.choice((0.0, 1.0, 20.0)))
         self.server.restart()
+        return forgot
+
+    def disturb(self, name: str, act: Callable[[Scene], object]) -> None:
+        """Do something to the server, and note it if it had an effect."""
+        if act(self):
+            self.server.happened.add(name)
 
 
-def send(scene: Scene, sql: str, *, logged: bool = True, schema: str = "s") -> None:
-    """Send a statement in a session of its own; what it meets is of no matter."""
+def send(scene: Scene, sql: str, *, logged: bool = True, schema: str = "s") -> bool:
+    """Send a statement in a session of its own; return whether it met no error."""
     session = scene.dba(logged=logged, schema=schema)
     scene.server.scheduler.tell(f"dba: {sql}{'' if logged else ' (sql_log_bin=0)'}")
-    with contextlib.suppress(CLIENT_ERRORS):
-        execute(session, sql, ())
-    scene.server.end(session)
+    return _done(session, partial(execute, session, sql, ()))
 
 
-def _restore(scene: Scene) -> None:
+def _done(session: Session, act: Callable[[], object]) -> bool:
+    """Return whether a session's act, its last one, meets no error."""
+    try:
+        act()
+    except CLIENT_ERRORS:
+        return False
+    finally:
+        session.server.end(session)
+    return True
+
+
+def _restore(scene: Scene) -> bool:
     """A dump of the table is restored, in no event."""
     rows = dict(scene.server.tables[T].rows)
     scene.soon()
     session = scene.dba(logged=False)
-    with contextlib.suppress(CLIENT_ERRORS):
-        scene.server.scheduler.tell("dba: the table is restored from a dump (sql_log_bin=0)")
-        execute(session, "dba restore s.t", (rows,))
-    scene.server.end(session)
+    scene.server.scheduler.tell("dba: the table is restored from a dump (sql_log_bin=0)")
+    return _done(session, partial(execute, session, "dba restore s.t", (rows,)))
 
 
-def _crash_with_loss(kind: str) -> Callable[[Scene], None]:
-    def crash(scene: Scene) -> None:
+def _crash_with_loss(kind: str) -> Callable[[Scene], bool]:
+    def crash(scene: Scene) -> bool:
         scene.server.relaxed = kind
         scene.soon()
-        scene.restart(scene.random.randrange(1, 6))
+        return scene.restart(scene.random.randrange(1, 6))
 
     return crash
 
 
-def _filter(scene: Scene) -> None:
+def _filter(scene: Scene) -> bool:
     """The server restarts with ``binlog_ignore_db=scratch``; then TRUNCATE under USE scratch."""
     scene.server.ignored = "scratch"
     scene.restart()
@@ -91,22 +105,25 @@ def _filter(scene: Scene) -> None:
     scene.soon()
     scene.server.ignored = ""
     scene.restart()
+    return True
 
 
-def _log_off(scene: Scene) -> None:
+def _log_off(scene: Scene) -> bool:
     """The binlog cannot be written under ``binlog_error_action=IGNORE_ERROR``."""
     scene.server.logs = False
     scene.server.scheduler.tell("the binlog is closed by an error")
     scene.soon()
     scene.server.scheduler.sleep(1.0)
     scene.restart()
+    return True
 
 
-def _reset(scene: Scene) -> None:
+def _reset(scene: Scene) -> bool:
     scene.server.reset_log()
+    return True
 
 
-def _number_used_again(scene: Scene) -> None:
+def _number_used_again(scene: Scene) -> bool:
     """After a restart an application gets the number that the locking session had."""
     server = scene.server
     for _ in range(200):
@@ -115,28 +132,32 @@ def _number_used_again(scene: Scene) -> None:
             break
         server.scheduler.sleep(0.02)
     else:
-        return
+        return False
     server.crash()
     server.restart()
     sessions: list[Session] = []
     while not sessions or sessions[-1].number < swapping[0]:
         sessions.append(scene.dba())
     server.scheduler.tell(f"session {swapping[0]} is an application's now: TRUNCATE")
-    with contextlib.suppress(CLIENT_ERRORS):
-        execute(next(s for s in sessions if s.number >= swapping[0]), "TRUNCATE TABLE `s`.`t`", ())
+    last = sessions.pop()
+    done = _done(last, partial(execute, last, "TRUNCATE TABLE `s`.`t`", ()))
     for session in sessions:
         server.end(session)
+    return done
 
 
-def _statement_write(scene: Scene) -> None:
+def _statement_write(scene: Scene) -> bool:
     """A client writes with ``binlog_format=STATEMENT``: no row is in the binlog."""
     keys = sorted(scene.server.tables[T].rows)
-    if keys:
-        send(scene, f"UPDATE `s`.`t` SET v = 900 WHERE id = {scene.random.choice(keys)}")
+    sql = "UPDATE `s`.`t` SET v = 900 WHERE id = "
+    return bool(keys) and send(scene, f"{sql}{scene.random.choice(keys)}")
 
 
 def _revoke(scene: Scene) -> None:
-    """A right on the schema is taken from the program's account, and given back after a while."""
+    """A right on the schema is taken from the program's account, and given back after a while.
+
+    It has its effect where a statement is refused.
+    """
     server = scene.server
     right = scene.random.choice(REVOKED)
     server.scheduler.tell(f"dba: REVOKE {right} ON `s`.*")
@@ -146,29 +167,27 @@ def _revoke(scene: Scene) -> None:
     server.revoked = frozenset()
 
 
-def _damage(scene: Scene) -> None:
+def _damage(scene: Scene) -> bool:
     """A row of the new table is changed or deleted, in no event, before any row is compared."""
     server = scene.server
     for _ in range(500):
         if any(role.startswith("checksum") for role in server.roles):
-            return
+            return False
         found = server.tables.get(NEW)
         if found is not None and found.rows and scene.random.random() < 0.2:
             break
         server.scheduler.sleep(0.02)
     else:
-        return
+        return False
     key = scene.random.choice(sorted(found.rows))
     sql = scene.random.choice(("UPDATE `s`.`_t_new` SET `v` = 901", "DELETE FROM `s`.`_t_new`"))
     session = scene.dba(logged=False)
     server.scheduler.tell(f"dba: {sql} of row {key} (sql_log_bin=0)")
-    with contextlib.suppress(CLIENT_ERRORS):
-        # No step of others since the look: nothing is compared yet.
-        answer(session, f"{sql} WHERE `id` = {key}", ())
-    server.end(session)
+    # No step of others since the look: nothing is compared yet.
+    return _done(session, partial(answer, session, f"{sql} WHERE `id` = {key}", ()))
 
 
-def _late_duplicates(scene: Scene) -> None:
+def _late_duplicates(scene: Scene) -> bool:
     """Behind the comparison rows get values that others have, and the feed loses its connection."""
     server = scene.server
     for _ in range(5000):
@@ -177,9 +196,10 @@ def _late_duplicates(scene: Scene) -> None:
             break
         server.scheduler.sleep(0.005)
     else:
-        return
+        return False
     session = scene.dba()
-    with contextlib.suppress(CLIENT_ERRORS):
+
+    def write() -> None:
         rows = sorted(server.tables[T].rows.items())
         values = [row[1] for _, row in rows[1:] if row[1] is not None]
         execute(session, "BEGIN", ())
@@ -187,14 +207,16 @@ def _late_duplicates(scene: Scene) -> None:
             execute(session, f"client update s.t {key},{value}", ())
             server.scheduler.tell(f"row {key} gets the value {value}, which another has")
         execute(session, "COMMIT", ())
-    server.end(session)
+
+    done = _done(session, write)
     for one in list(server.sessions.values()):
         if one.role == "feed":
             server.scheduler.tell("the feed's connection is cut")
             server.cut(one)
+    return done
 
 
-TROUBLES: Final[dict[str, Callable[[Scene], None]]] = {
+TROUBLES: Final[dict[str, Callable[[Scene], object]]] = {
     "truncate": lambda scene: send(scene, "TRUNCATE TABLE `s`.`t`"),
     "hidden truncate": lambda scene: send(scene, "TRUNCATE TABLE `s`.`t`", logged=False),
     "restore": _restore,
@@ -217,5 +239,4 @@ TROUBLES[DAMAGE] = _damage
 LATE_DUPLICATES: Final = "late duplicates"
 TROUBLES[LATE_DUPLICATES] = _late_duplicates
 #: A run may fail after this; the next one with the right must not.
-REVOKE: Final = "revoke"
 TROUBLES[REVOKE] = _revoke

@@ -17,14 +17,15 @@ from tests.simulation import program
 from tests.simulation.primitives import simulated
 from tests.simulation.program import T
 from tests.simulation.scheduler import Choices, Hang, Scheduler
-from tests.simulation.server import UUID, Replaced, RowChange, Server, Session, Unknown
-from tests.simulation.statements import execute
-from tests.simulation.trouble import DAMAGE, MAY_END, REVOKE, TROUBLES, Scene
+from tests.simulation.server import UUID, WRITERS, Replaced, RowChange, Server, Session, Unknown
+from tests.simulation.statements import REVOKE, execute
+from tests.simulation.trouble import DAMAGE, MAY_END, TROUBLES, Scene
 from tests.simulation.two_servers import WholeMove
 from tests.simulation.whole import WholeRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from random import Random
 
     from tests.simulation.requests import Operator
     from tests.simulation.reverted import WayBack
@@ -67,8 +68,17 @@ _STATEMENTS: Final = 0.2
 #: The share of transactions that the feed gets in two pieces, of those with so many events.
 _PARTED: Final = 0.2
 _SEVERAL: Final = 4
+#: Of those of two statements, whose first rows come alone.
+_HALVED: Final = 0.6
+_TWO_STATEMENTS: Final = 7
 #: Of all worlds: the comparison takes its time.
 _SLOW: Final = 0.2
+#: Of cuts in worlds with kills: behind a late write, with which the process ends.
+_WITH_ITS_PROCESS: Final = 0.5
+#: So often, once in 5 ms, it is asked whether the statement is sent.
+_LOOKS: Final = 400
+#: Of a reader's transactions that stay open: they write, too.
+_WRITING: Final = 0.5
 #: What clients do to a row.
 _KINDS: Final = ("insert", "update", "update", "delete")
 #: Of two rows: the value of one goes to the other, or one gets the other's key.
@@ -231,6 +241,7 @@ class Outcome:
         wrong: what is not as it must be; empty where all is well.
         choices: repeat it exactly.
         story: what happened, where it was asked for.
+        happened: what others did to the run, and accidents, as far as they had an effect.
     """
 
     wrong: str = ""
@@ -239,6 +250,7 @@ class Outcome:
     steps: int = 0
     swapped: bool = False
     error: str = ""
+    happened: frozenset[str] = frozenset()
 
 
 def play(
@@ -257,6 +269,7 @@ def play(
         world = (making or _class_of(plan))(scheduler, plan, random.Random(seed or 0))
         try:
             outcome = world.run()
+            outcome.happened = frozenset().union(*(one.happened for one in world.servers))
         except (Hang, Unknown) as error:
             outcome = Outcome(wrong=f"{type(error).__name__}: {error}")
         finally:
@@ -393,10 +406,12 @@ class World:
 
     def _parting(self, events: int) -> tuple[int, float]:
         """Return how many events of a transaction come at once, and when the others do."""
-        if events < _SEVERAL or self._parts.random() >= _PARTED:
+        two = events >= _TWO_STATEMENTS
+        if events < _SEVERAL or self._parts.random() >= (_HALVED if two else _PARTED):
             return events, 0.0
         late = (0.0, 0.01, 0.3, 1.0, *([-1.0, -1.0] if self.plan.cuts else []))
-        return self._parts.randrange(1, events), self._parts.choice(late)
+        sent = self._parts.randrange(4, events - 1) if two else self._parts.randrange(1, events)
+        return sent, self._parts.choice(late)
 
     def run(self) -> Outcome:
         """Play to the end."""
@@ -462,10 +477,11 @@ class World:
             if number < plan.kills:
                 seconds = self.random.choice((0.001, 0.01, 0.1, 0.5, 1.0, 2.0, 5.0))
                 scheduler.join(task, seconds * self.random.random())
-                if not task.ended:
+                if not (task.ended or task.doomed):
                     self._kill(run)
-                    continue
-            scheduler.join(task)
+            if not scheduler.join(task):
+                # Killed behind a late statement.
+                continue
             if task.failure is not None:
                 raise task.failure
             self._hear(run)
@@ -521,7 +537,7 @@ class World:
             server = self.random.choice(self.servers) if self.plan.moves else self.server
             sessions = [one for one in server.sessions.values() if one.role]
             if each in TROUBLES:
-                TROUBLES[each](Scene(self.server, self.random, self._connected))
+                Scene(self.server, self.random, self._connected).disturb(each, TROUBLES[each])
             elif each == "crash":
                 server.crash()
                 self.scheduler.sleep(self.random.choice((0.0, 1.0, 20.0)))
@@ -529,20 +545,39 @@ class World:
             elif sessions:
                 victim = self.random.choice(sessions)
                 self.scheduler.tell(f"{each} {victim.number} ({victim.role})")
-                if each == "cut" and behind.random() < 0.5:
+                if each == "cut" and self.plan.kills and behind.random() < _WITH_ITS_PROCESS:
+                    self._kill_behind_write(behind)
+                elif each == "cut" and behind.random() < 0.5:
                     # Rather one that writes rows: a late statement of it is the worst.
-                    writers = [one for one in sessions if one.role in {"chunk", "apply"}]
+                    writers = [one for one in sessions if one.role in WRITERS]
                     late = behind.choice(writers) if writers else victim
                     late.severed = behind.choice((0.0, 0.1, 1.0, 4.0))
                 elif each == "cut":
                     server.cut(victim)
                 else:
                     victim.disturbed = True
+                    server.happened.add("KILL")
                     server.kill(victim.number)
         self.calm = True
 
+    def _kill_behind_write(self, dice: Random) -> None:
+        """Kill the process as soon as it has sent changes, which the server carries out late."""
+        late: Session | None = None
+        for _ in range(_LOOKS):
+            run = self.last
+            if late is None or not late.alive:
+                sessions = [one for server in self.servers for one in server.sessions.values()]
+                writers = [one for one in sessions if one.role == "apply"]
+                if late := next((one for one in writers if one.process is run), None):
+                    late.severed = dice.choice((0.1, 1.0, 4.0))
+            elif late.severed is None:
+                self._kill(run)
+                return
+            self.scheduler.sleep(0.005)
+
     def _kill(self, run: object) -> None:
         """End the process with SIGKILL; the server notices after a while."""
+        self.server.happened.add("kill of the process")
         self.scheduler.tell("the process is killed")
         self.scheduler.kill(run)
         delay = self.random.choice((0.0, 0.0, 0.01, 1.0, 10.0, 40.0))
@@ -650,7 +685,12 @@ class World:
             self.scheduler.sleep(0.2)
 
     def _reader(self, number: int) -> None:
-        """Read the table at once, in a snapshot, or in a transaction that stays open."""
+        """Read the table at once, in a snapshot, or in a transaction that stays open.
+
+        The transaction may write a row, so that a lock that waits for writers waits for it, too.
+        """
+        # Drawn apart: the other worlds stay as they were.
+        dice = random.Random(f"open transactions of reader {number} of {self.plan}")
         for _ in range(self.random.randrange(1, 4)):
             self.scheduler.sleep(self.random.choice((0.0, 0.02, 0.2, 1.0, 2.0)))
             session = self._connected(f"reader{number}")
@@ -668,6 +708,9 @@ class World:
                 else:
                     execute(session, "BEGIN", ())
                     self._read(session, None)
+                    if dice.random() < _WRITING:
+                        key, value = dice.randrange(1, 2 * self.plan.rows + 1), 800 + number
+                        execute(session, f"client update s.t {key},{value}", ())
                     self.scheduler.sleep(self.random.choice((0.1, 0.9, 4.0, 15.0)))
                     execute(session, "COMMIT", ())
             if session.killed and not session.disturbed:
