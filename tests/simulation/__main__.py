@@ -34,8 +34,8 @@ _KINDS: Final = {
     "moves": "moves between two servers only",
     "keeps": "migrate --keep only",
     "requests": "runs that operators ask things of",
-    "revokes": "a right is taken from the account",
-    "reverts": "the old table follows the new one",
+    "revokes": "a right is taken from the account of each, and given back",
+    "reverts": "the old table follows the new one, and may be swapped back",
     "uniques": "a unique key is added",
 }
 
@@ -74,8 +74,11 @@ def main() -> int:
     parser.add_argument("--procs", type=int, default=1, help="processes; 0 for one of each core")
     parser.add_argument("--plain", action="store_true", help="show a world as it was drawn")
     parser.add_argument("--all", action="store_true", help="go on behind a world that goes wrong")
+    kinds = parser.add_mutually_exclusive_group()
     for kind, what in _KINDS.items():
-        parser.add_argument(f"--{kind}", action="store_true", help=what)
+        kinds.add_argument(
+            f"--{kind}", dest="kind", action="store_const", const=kind, default="", help=what
+        )
     parser.add_argument(
         "--exhaustive",
         type=int,
@@ -184,7 +187,7 @@ def _play(given: argparse.Namespace) -> Played:
             break
         if played.worlds % _GARBAGE == 0:
             _collect()
-        plan = drawn(seed, **{kind: getattr(given, kind) for kind in _KINDS})
+        plan = drawn(seed, given.kind)
         outcome = play(seed, plan)
         played.worlds += 1
         played.steps += outcome.steps

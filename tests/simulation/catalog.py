@@ -80,11 +80,6 @@ def _visible(session: Session, name: Name) -> Table:
     return session.temporary.get(name) or session.server.table(name)
 
 
-def comment_of(session: Session, name: Name) -> str:
-    """Return a table's comment."""
-    return session.server.table(name).comment
-
-
 # -- settings
 
 for _pattern in (

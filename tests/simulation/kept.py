@@ -43,11 +43,7 @@ def kept_plan(plan: Plan, seed: int) -> Plan:
     """Make a world of this kind of another one's plan."""
     dice = random.Random(f"kept rows of {seed}")
     plan = replace(
-        plan,
-        whole=True,
-        moves=0,
-        merges=1,
-        tasks=(),
+        plan.of_command(),
         troubles=(),
         unique=dice.random() < _UNIQUE,
         keeps=dice.choice(sorted(EXPRESSIONS)),

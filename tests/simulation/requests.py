@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from tests.simulation import program
 from tests.simulation.primitives import stand_in
 from tests.simulation.program import T
+from tests.simulation.whole import SERVER
 
 with stand_in():
-    from spirit_py.config import ConnectionOptions
     from spirit_py.errors import SpiritError
     from spirit_py.migration.control.command import Asking
     from spirit_py.mysql.connect import connect_first
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 REQUESTS: Final = ("pause", "resume", "postpone", "cutover", "set threads=1", "set threads=2")
 #: What ends a run.
 ABORTS: Final = ("abort", "abort", "abort cleanup=")
-_OPTIONS: Final = ConnectionOptions(
-    host="sim", user="u", password="p", ssl_mode="DISABLED", origin="00112233"
-)
 _AGAIN_SECONDS: Final = 3.0
 #: A run takes no request before its copy begins.
 _TRIES: Final = 8
@@ -139,7 +136,7 @@ class Operator:
         try:
             if not self._server.up:
                 return False
-            with connect_first(_OPTIONS, role="ctl", read_timeout=30) as session:
+            with connect_first(SERVER, role="ctl", read_timeout=30) as session:
                 asking = Asking(session, *T, StopSwitch(), said)
                 tell(f"ctl {what}")
                 asking.ask(verb, {name: value} if name else {})
@@ -165,5 +162,4 @@ def asked_plan(plan: Plan, seed: int) -> Plan:
     if more.random() < _ABORTED:
         at = more.randrange(len(asks) + 1)
         asks = (*asks[:at], more.choice(ABORTS), *asks[at:])
-    plan = replace(plan, whole=True, moves=0, merges=1, tasks=(), troubles=())
-    return replace(plan, requests=asks, deferred=deferred)
+    return replace(plan.of_command(), troubles=(), requests=asks, deferred=deferred)

@@ -23,9 +23,7 @@ from tests.simulation.whole import FEED, SERVER, Silent, WholeRun, no_java
 from tests.simulation.world import Plan, World, wrong_rows
 
 with stand_in():
-    from spirit_py.checkpoint import proofs
     from spirit_py.config import RevertConfig
-    from spirit_py.errors import SpiritError
     from spirit_py.migration.reverse.revert import Revert
 
 if TYPE_CHECKING:
@@ -129,10 +127,8 @@ class Watching(Silent):
 class WholeRevert(WholeRun):
     """One process with ``spirit-py revert``."""
 
-    def main(self) -> None:
-        """Run the command to its end."""
-        # Of the process before, whose threads are gone.
-        proofs._MUTEXES.clear()
+    def command(self) -> None:
+        """Run the command, as it was configured."""
         config = RevertConfig(
             connection=SERVER,
             database="s",
@@ -141,13 +137,7 @@ class WholeRevert(WholeRun):
             cutover_timeout=600.0,
             feed=FEED,
         )
-        run = Revert(config, self.reporter, engine_factory=no_java, stop=self.stop)
-        try:
-            run.run()
-        except SpiritError as error:
-            self.fail(error)
-        else:
-            self.done = True
+        Revert(config, self.reporter, engine_factory=no_java, stop=self.stop).run()
 
 
 def reverted_plan(plan: Plan, seed: int) -> Plan:
@@ -165,7 +155,7 @@ def reverted_plan(plan: Plan, seed: int) -> Plan:
     if back.stays and dice.random() < _NOTED:
         back = replace(back, seconds=0.0)
     unique, asked = dice.random() < _UNIQUE, dice.random() < _ASKED
-    plan = replace(plan, whole=True, moves=0, merges=1, tasks=(), troubles=(), unique=unique)
+    plan = replace(plan.of_command(), troubles=(), unique=unique)
     plan = replace(plan, writes=4 * plan.writes, keeps="", requests=(), deferred=False)
     if asked:
         from tests.simulation.requests import asked_plan

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 from tests.simulation import program
 from tests.simulation.primitives import stand_in
-from tests.simulation.whole import Silent, WholeRun, no_java
+from tests.simulation.whole import FEED, SERVER, WholeRun, no_java
 
 with stand_in():
-    from spirit_py.checkpoint import proofs
-    from spirit_py.config import ConnectionOptions, FeedOptions, MoveConfig, Shard
-    from spirit_py.errors import SpiritError
+    from spirit_py.config import ConnectionOptions, MoveConfig, Shard
     from spirit_py.move.move import run_move
     from spirit_py.move.run import MoveRun
 
@@ -36,24 +34,15 @@ class WholeMove(WholeRun):
         self.ours, self.theirs = ours, theirs
         program.serve(ours[0], *theirs, *ours[1:])
 
-    def main(self) -> None:
-        """Run the command to its end."""
-        # Of the process before, whose threads are gone.
-        proofs._MUTEXES.clear()
-        source = ConnectionOptions(
-            host="sim", user="u", password="p", ssl_mode="DISABLED", origin="00112233"
-        )
-        targets = [
-            replace(source, host=program.there(number)) for number, _ in enumerate(self.theirs, 1)
-        ]
-        first = len(targets) + 1
-        sources = [
-            source,
-            *(replace(source, host=program.there(first + n)) for n, _ in enumerate(self.ours[1:])),
-        ]
+    def command(self) -> None:
+        """Run the command, as it was configured."""
+        others = range(1, len(self.theirs) + len(self.ours))
+        hosts = [replace(SERVER, host=program.there(number)) for number in others]
+        targets = hosts[: len(self.theirs)]
+        sources = [SERVER, *hosts[len(targets) :]]
         by = f"`v` % {len(targets)}" if len(targets) > 1 else ""
         config = MoveConfig(
-            connection=source,
+            connection=SERVER,
             target=targets[0],
             shards=_named(targets),
             sources=_named(sources),
@@ -70,15 +59,9 @@ class WholeMove(WholeRun):
             defer_indexes="off",
             no_repair=True,
             checksum="rolling" if self.rolling else "snapshot",
-            feed=FeedOptions(flush_interval=0.5, wait_timeout=10, batch_rows=3, apply_threads=2),
+            feed=FEED,
         )
-        run = MoveRun(config, Silent(self.server), engine_factory=no_java, stop=self.stop)
-        try:
-            run_move(run)
-        except SpiritError as error:
-            self.fail(error)
-        else:
-            self.done = True
+        run_move(MoveRun(config, self.reporter, engine_factory=no_java, stop=self.stop))
 
 
 def _named(several: Sequence[ConnectionOptions]) -> tuple[Shard, ...]:

@@ -55,11 +55,7 @@ def unique_plan(plan: Plan, seed: int) -> Plan:
     dice = random.Random(f"a unique key of {seed}")
     new_key = NewKey(duplicates=dice.random() < _DUPLICATES, small=dice.random() < _SMALL)
     plan = replace(
-        plan,
-        whole=True,
-        moves=0,
-        merges=1,
-        tasks=(),
+        plan.of_command(),
         troubles=(),
         xa=0.0,
         unique=False,

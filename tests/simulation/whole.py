@@ -111,6 +111,16 @@ class WholeRun:
         """Run the command to its end."""
         # Of the process before, whose threads are gone.
         proofs._MUTEXES.clear()
+        try:
+            self.command()
+        except SpiritError as error:
+            self.failure, self.exit_code = error, error.exit_code
+            self.error = f"{type(error).__name__}: {error.message}"
+        else:
+            self.done = True
+
+    def command(self) -> None:
+        """Run the command, as it was configured."""
         config = MigrationConfig(
             connection=SERVER,
             database="s",
@@ -128,14 +138,4 @@ class WholeRun:
         )
         config = replace(config, **self.choices)
         run = self.run = Run(config, self.reporter, engine_factory=no_java, stop=self.stop)
-        try:
-            run_migration(run)
-        except SpiritError as error:
-            self.fail(error)
-        else:
-            self.done = True
-
-    def fail(self, error: SpiritError) -> None:
-        """Note with what the command has ended."""
-        self.failure = error
-        self.error, self.exit_code = f"{type(error).__name__}: {error.message}", error.exit_code
+        run_migration(run)

@@ -150,24 +150,13 @@ class Plan:
         """How many things happen that may end a run with an error."""
         return self.kills + self.crashes + self.cuts
 
+    def of_command(self) -> Plan:
+        """Return it for a world in which the command itself runs, on one server."""
+        return replace(self, whole=True, moves=0, merges=1, tasks=())
 
-def drawn(
-    seed: int,
-    *,
-    moves: bool = False,
-    keeps: bool = False,
-    requests: bool = False,
-    revokes: bool = False,
-    reverts: bool = False,
-    uniques: bool = False,
-) -> Plan:
-    """Return what the world of a seed is made of.
 
-    ``moves``: each is a move to another server; ``keeps``: each is a ``migrate --keep``;
-    ``requests``: an operator asks something of each run; ``revokes``: a right is taken from the
-    account of each, and given back; ``reverts``: the old table follows, and may be swapped back;
-    ``uniques``: each adds a unique key.
-    """
+def drawn(seed: int, kind: str = "") -> Plan:
+    """Return what the world of a seed is made of; ``kind``: one of the options, or any."""
     dice = random.Random(seed)
     plan = Plan(
         rows=dice.randrange(1, 9),
@@ -197,36 +186,35 @@ def drawn(
     faultless = plan.whole and not (plan.faults or plan.troubles)
     if faultless and random.Random(f"damage of {seed}").random() < _DAMAGED:
         plan = replace(plan, troubles=(DAMAGE,))
-    if moves or (plan.whole and random.Random(f"move of {seed}").random() < _MOVES):
+    if kind == "moves" or (plan.whole and random.Random(f"move of {seed}").random() < _MOVES):
         several = random.Random(f"targets of {seed}").choice((1, 2))
         plan = replace(plan, moves=several, whole=True, tasks=())
         plan = replace(plan, troubles=(), readers=0, xa=0.0, unique=False)
         if several == 1 and random.Random(f"sources of {seed}").random() < _MERGES:
             plan = replace(plan, merges=2)
     share = random.Random(f"kept rows in {seed}").random()
-    if keeps or (seed >= _OLDER and not plan.moves and share < _KEEPS):
+    if kind == "keeps" or (seed >= _OLDER and not plan.moves and share < _KEEPS):
         from tests.simulation.kept import kept_plan
 
         plan = kept_plan(plan, seed)
     share = random.Random(f"requests in {seed}").random()
-    if requests or (seed >= _OLDER and not plan.moves and share < _ASKED):
+    if kind == "requests" or (seed >= _OLDER and not plan.moves and share < _ASKED):
         from tests.simulation.requests import asked_plan
 
         plan = asked_plan(plan, seed)
     share = random.Random(f"rights in {seed}").random()
     taken = plan.whole and not plan.moves and share < _REVOKED
-    if revokes or (seed >= _OLDER and taken):
-        plan = replace(plan, whole=True, moves=0, merges=1, tasks=(), xa=0.0)
-        plan = replace(plan, troubles=(*plan.troubles, REVOKE))
+    if kind == "revokes" or (seed >= _OLDER and taken):
+        plan = replace(plan.of_command(), xa=0.0, troubles=(*plan.troubles, REVOKE))
     share = random.Random(f"reverts in {seed}").random()
     other = plan.whole and not (plan.moves or plan.keeps or plan.requests or taken)
-    if reverts or (seed >= _OLDER and other and share < _REVERTED):
+    if kind == "reverts" or (seed >= _OLDER and other and share < _REVERTED):
         from tests.simulation.reverted import reverted_plan
 
         plan = reverted_plan(plan, seed)
     share = random.Random(f"unique keys in {seed}").random()
     other = other and plan.back is None and not plan.unique
-    if uniques or (seed >= _OLDER and other and share < _NEW_KEY):
+    if kind == "uniques" or (seed >= _OLDER and other and share < _NEW_KEY):
         from tests.simulation.unique import unique_plan
 
         plan = unique_plan(plan, seed)
