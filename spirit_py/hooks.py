@@ -193,17 +193,17 @@ def _followed(
     return kept, True
 
 
-def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+def _has_ended(child: subprocess.Popen[bytes]) -> bool:
     """Return whether a command has ended; Popen itself takes an exit code that is lost for 0."""
-    if process.returncode is None:
+    if child.returncode is None:
         try:
-            number, status = os.waitpid(process.pid, os.WNOHANG)
+            number, status = os.waitpid(child.pid, os.WNOHANG)
         except ChildProcessError:
-            process.returncode = _LOST
+            child.returncode = _LOST
         else:
             if number:
-                process.returncode = os.waitstatus_to_exitcode(status)
-    return process.returncode is not None
+                child.returncode = os.waitstatus_to_exitcode(status)
+    return child.returncode is not None
 
 
 def _available(descriptor: int, *, whole: bool) -> tuple[bytes, bool]:
