@@ -20,6 +20,7 @@ from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.processlist import open_transactions
 from spirit_py.mysql.tables import guard_column
+from spirit_py.mysql.tables.definition import show_create
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
@@ -145,8 +146,13 @@ def why_not_now(session: SqlSession, swaps: Sequence[Swap]) -> str:
     """Return why there is no guard for these swaps; empty when there is."""
     if why := guard_column.why_server_cannot(str(session.query("SELECT @@version")[0][0])):
         return why
-    whys = (guard_column.why_no_version_left(session, swap.schema, swap.new) for swap in swaps)
-    return next(filter(None, whys), "")
+    for swap in swaps:
+        if why := guard_column.why_no_version_left(session, swap.schema, swap.new):
+            return why
+        definition = show_create(session, swap.schema, swap.new)
+        if why := guard_column.why_check_would_go(definition):
+            return f"{quote_table(swap.schema, swap.new)}: {why}"
+    return ""
 
 
 def require_guard(session: SqlSession, swaps: Sequence[Swap], mode: GuardMode) -> None:

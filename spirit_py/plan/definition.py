@@ -155,8 +155,8 @@ def _names_or_drops(source: TableSchema, after: str) -> bool:
 def shape_guarded(session: SqlSession, source: TableSchema) -> str:
     """Return the definition once the snapshot guard's column has come and gone; empty for unknown.
 
-    ADD COLUMN writes constants of CHECKs anew, as 16 for 0x10 beside a BIGINT, and DROP COLUMN
-    drops a CHECK of no column (9.7.4). ``session`` as for :func:`shape_after`.
+    ADD COLUMN writes constants of CHECKs anew, as 16 for 0x10 beside a BIGINT (9.7.4). ``session``
+    as for :func:`shape_after`.
     """
     if " CHECK (" not in source.create_sql:
         return ""

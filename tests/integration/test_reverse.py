@@ -484,7 +484,7 @@ def test_a_revert_that_fails_may_be_tried_again(db, engine):
 @pytest.mark.slow
 def test_what_the_guard_makes_of_checks_is_no_change_of_the_old_table(db, engine, monkeypatch):
     """A try that fails behind the guard's ALTERs, by which the server writes constants anew."""
-    checks = "CHECK (v < '5000'), CHECK (v < 0x1000), CHECK (1 = 1)"
+    checks = "CHECK (v < '5000'), CHECK (v < 0x1000)"
     db.execute(f"CREATE TABLE t (id INT PRIMARY KEY, v BIGINT NOT NULL, {checks})")
     db.execute("INSERT INTO t VALUES (1, 1), (2, 2)")
     changed = SwappedTable(db, "ADD COLUMN extra INT", engine=engine)

@@ -273,12 +273,16 @@ def test_a_guard_that_was_broken_off_is_repaired(db, proxy):
 
 
 @pytest.mark.parametrize("mode", ["on", "auto"])
-def test_a_table_that_takes_no_instant_column(db, monkeypatch, mode):
-    """With a FULLTEXT index there is no guard: said in auto, and the end of the try with on."""
+@pytest.mark.parametrize("what", ["COLUMN w TEXT, ADD FULLTEXT (w)", "CHECK (1 = 1)"])
+def test_a_table_that_takes_no_instant_column(db, monkeypatch, mode, what):
+    """With a FULLTEXT index there is no guard: said in auto, and the end of the try with on.
+
+    Nor with a CHECK of no column, which the server drops with the guard's.
+    """
     monkeypatch.setattr(guard, "OLD_SECONDS", 0)
     said: list[str] = []
     dump, (one,), cutover = swap(db, mode, said=said)
-    db.execute("ALTER TABLE _t_new ADD COLUMN w TEXT, ADD FULLTEXT (w)")
+    db.execute(f"ALTER TABLE _t_new ADD {what}")
     if mode == "on":
         with pytest.raises(CutoverFailure, match="snapshot guard cannot be set"):
             cutover.run()
@@ -289,6 +293,7 @@ def test_a_table_that_takes_no_instant_column(db, monkeypatch, mode):
     number = dump.connection.thread_id()
     assert any("finds rows missing" in line and f"session {number}" in line for line in said)
     assert swapped(db, one)
+    assert what.rpartition("ADD ")[2].split()[0] in db.query("SHOW CREATE TABLE t")[0][1]
 
 
 @pytest.fixture
@@ -406,16 +411,19 @@ def test_how_many_row_versions_there_are():
 
 
 @pytest.mark.slow
-def test_what_cannot_be_guarded_is_refused_before_the_copy(db, engine):
+@pytest.mark.parametrize("what", ["FULLTEXT index", "CHECK `t_chk_1` names no column"])
+def test_what_cannot_be_guarded_is_refused_before_the_copy(db, engine, what):
     """What is asked for and not possible is refused; what is merely wished for is warned of."""
-    db.execute("CREATE TABLE t (id INT PRIMARY KEY, w TEXT, FULLTEXT (w))")
+    ends = {"FULLTEXT index": "FULLTEXT (w)"}.get(what, "CHECK ('`' <> 'it''s')")
+    db.execute(f"CREATE TABLE t (id INT PRIMARY KEY, w TEXT, {ends}, CHECK (w <> 'x y'))")
     db.execute("INSERT INTO t VALUES (1, 'x')")
     given = {"table": "t", "alter": "ADD COLUMN z INT", "no_shortcut": True}
-    with pytest.raises(Refusal, match="FULLTEXT index"):
+    with pytest.raises(Refusal, match=what.replace("t_chk_1", "_t_new_chk_1")):
         migrate_here(engine, config_for(db, **given, snapshot_guard="on"))
     assert_nothing_left(db)
     report, _ = migrate_here(engine, config_for(db, **given))
     assert any("snapshot guard is not possible" in text for text in report.warnings)
+    assert ("'`'" in db.query("SHOW CREATE TABLE t")[0][1]) == what.startswith("CHECK")
     assert why_server_cannot("8.0.28")
     assert not why_server_cannot("8.0.29")
     assert not why_server_cannot("9.7.4-2")
