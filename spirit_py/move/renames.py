@@ -383,9 +383,15 @@ def _seen(
 
 
 def _still_fenced(sides: Sides) -> str:
-    """Return which server of a revert the command has left without writes; empty for none."""
+    """Return which server of a revert the command has left without writes; empty for none.
+
+    One that does not answer any more has its tables: what else it does is not known.
+    """
     for target, there in sides.theirs:
-        if name := read_only_by(read_facts(there.session, READ_ONLY)):
+        name = ""
+        with contextlib.suppress(ServerFault):
+            name = read_only_by(read_facts(there.session, READ_ONLY))
+        if name:
             return f"{target.run.config.there.address} takes no writes after it ({name}=ON)"
     return ""
 

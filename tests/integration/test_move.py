@@ -858,6 +858,32 @@ def test_behind_a_revert_the_application_is_not_sent_to_the_target(two, listener
 
 
 @pytest.mark.slow
+def test_a_revert_is_made_though_the_source_is_lost_behind_the_command(two, listener):
+    """Its read_only cannot be looked at any more: all RENAMEs are made, and the command has run."""
+    process = start_followed(two, listener)
+    until(lambda: two.follows(process), "reverse replication")
+    hold = listener.hold_after("switch.renamed", 1)
+    asked = two.ask_revert()
+    await_held(process, hold)
+    owners = two.here.query(
+        "SELECT DISTINCT processlist_id FROM performance_schema.metadata_locks JOIN"
+        " performance_schema.threads ON thread_id = owner_thread_id"
+        f" WHERE object_schema = '{two.here.name}' AND object_name = 't' AND"
+        " processlist_id <> CONNECTION_ID()"
+    )
+    assert owners
+    for (number,) in owners:
+        two.here.execute(f"KILL {number}")
+    hold.release()
+    report, events = two.end(process)
+    asked.communicate()
+    assert report["outcome"] == "reverted", report
+    assert not [one for one in events if one["event"] == "cutover.try_failed"]
+    assert two.times_switched() == 2
+    assert two.tables(two.here) == ["t"]
+
+
+@pytest.mark.slow
 def test_a_failed_command_leaves_the_table_on_the_target(two):
     """The revert is taken back; the same command carries on, and the next revert is made."""
     two.fail_back.write_text("")
