@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.classes import replace
@@ -173,8 +174,9 @@ def _computes(source: TableSchema, clause: Clause) -> bool:
 
 
 def as_begun(contexts: Sequence[PreflightContext]) -> tuple[PreflightContext, ...]:
-    """Return the contexts of a run that resumes a copy, whatever ``--native`` would do."""
-    return tuple(replace(one, config=replace(one.config, native=0)) for one in contexts)
+    """Return the contexts of a copy that has begun, whatever the server could do instead."""
+    begun = partial(replace, native=0, no_shortcut=True)
+    return tuple(replace(one, config=begun(one.config)) for one in contexts)
 
 
 _NEVER_IN_PLACE: Final = frozenset({

@@ -85,7 +85,7 @@ _SERVER, _SOURCE, _NEW = CheckScope.SERVER, CheckScope.SOURCE, CheckScope.AFTER_
 CHECKS: tuple[Check, ...] = tuple(
     Check(run.__name__, scope, run, code)
     for run, scope, code in (
-        (disk_space.added_indexes, _NEW, ErrorCode.NO_DISK_SPACE),
+        (disk_space.new_table, _NEW, ErrorCode.NO_DISK_SPACE),
         (archive.archive, _SOURCE, ErrorCode.ARCHIVE_REFUSED),
         (as_native.auto_increment, _NEW, ErrorCode.AUTO_INCREMENT),
         (binary_log.binlog_filters, _SERVER, ErrorCode.BINLOG_FILTERED),
@@ -154,7 +154,7 @@ _OF_A_REBUILD: Final = frozenset({
 #: About a new table beside its source.
 _ON_ONE_SERVER: Final = frozenset({
     attached.foreign_key_actions, attached.foreign_key_privileges, attached.foreign_keys,
-    attached.relatives, attached.triggers, attached.triggers_kept, disk_space.added_indexes,
+    attached.relatives, attached.triggers, attached.triggers_kept, disk_space.new_table,
     disk_space.disk_space, names.check_constraints, names.new_check_names,
     server_settings.drop_of_old_table, swap.snapshot_guard,
 })  # fmt: skip

@@ -252,6 +252,14 @@ def test_a_full_disk_is_refused_by_both(table: Database, monkeypatch: pytest.Mon
     """The disk is this machine's; what it has free is told otherwise."""
     monkeypatch.setattr(disk_space, "free_bytes", lambda _: 1)
     assert both(table, "--alter", ANY) == ({"no-disk-space"}, {"no-disk-space"})
+    # What is not made in place after all, and what is.
+    changed = "MODIFY a BIGINT"
+    assert both(table, "--alter", changed) == ({"no-disk-space"}, {"no-disk-space"})
+    before = table.query("SHOW TABLES")
+    instant = ("--alter", "ADD d INT")
+    assert run_here(table, "plan", *instant, "--no-sample").returncode == 0
+    assert run_here(table, "migrate", *instant).returncode == 0
+    assert table.query("SHOW TABLES") == before
 
 
 def test_a_disk_too_small_for_a_new_index_is_refused_by_both(

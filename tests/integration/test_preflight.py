@@ -421,7 +421,8 @@ def test_a_check_that_loses_its_name_is_warned_of(db, desk):
 def test_too_little_disk_space_is_refused_where_it_is_known(db, desk, monkeypatch):
     """Too little free space is refused where it is known."""
     monkeypatch.setattr(disk_space, "free_bytes", lambda facts: 100)
-    assert "100 B free" in refusals(desk)[0]
+    assert "100 B free" in refusals(desk, "FORCE")[0]
+    assert "100 B free" in after(desk, "ADD c INT")[0]
     monkeypatch.setattr(disk_space, "free_bytes", lambda facts: None)
     assert desk.before("ADD c INT") == ()
     monkeypatch.setattr(disk_space, "_SMALL", 1)
@@ -436,7 +437,8 @@ def room_told(desk, monkeypatch, alter, *, free, binlog=None, logged=True):
     """Return what the disk check finds for a table t of 100 GiB of rows, and how grave that is."""
     monkeypatch.setattr(disk_space, "free_bytes", lambda _: free)
     monkeypatch.setattr(disk_space, "free_for_binlog", lambda _: binlog)
-    (context,) = prepare(desk.session, desk.config(alter, defer_indexes="off"))
+    config = desk.config(alter, defer_indexes="off", no_shortcut=True)
+    (context,) = prepare(desk.session, config)
     assert context.found is not None
     found = replace(context.found, estimated_rows=1 << 30, data_bytes=100 * GIB, index_bytes=0)
     connection = replace(context.config.connection, unlogged=not logged)

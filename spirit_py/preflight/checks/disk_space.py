@@ -9,10 +9,23 @@ from typing import TYPE_CHECKING
 
 from spirit_py.estimates import likely_sizes
 from spirit_py.mysql.facts import data_folder
-from spirit_py.preflight.check import Finding, Findings, PreflightContext, refuse, warn
+from spirit_py.preflight.check import (
+    Finding,
+    Findings,
+    PreflightContext,
+    Severity,
+    refuse,
+    warn,
+)
 from spirit_py.preflight.checks.kept_rows import share_written
 from spirit_py.preflight.checks.names import is_ours
-from spirit_py.preflight.clauses import certainly_copied, made_natively, why_not_metadata_only
+from spirit_py.preflight.clauses import (
+    as_begun,
+    certainly_copied,
+    made_natively,
+    why_copied,
+    why_not_metadata_only,
+)
 from spirit_py.preflight.index_deferral import expected_bytes
 from spirit_py.statement import ClauseKind
 from spirit_py.units import human_bytes
@@ -35,9 +48,11 @@ _ADDING = {ClauseKind.ADD_INDEX, ClauseKind.ADD_UNIQUE, ClauseKind.ADD_PRIMARY_K
 def disk_space(context: PreflightContext) -> Findings:
     """Refuse a disk that is too small; warn where it is not this machine's (``auto.cnf``).
 
-    Warn, too, of a copy that the server makes only where it cannot do without one.
+    Warn, too, where it is not known yet whether there will be a copy: :func:`new_table` refuses.
     """
-    if not made_natively([context]) or why_not_metadata_only(context.source, context.statement):
+    if not made_natively([context]):
+        yield from _second_copy(context, *written_before(context))
+    elif why_not_metadata_only(context.source, context.statement):
         yield from _second_copy(context)
 
 
@@ -47,10 +62,9 @@ def lacking_room(context: PreflightContext) -> Finding | None:
     return next(_second_copy(context), None) if seen else None
 
 
-def _second_copy(context: PreflightContext) -> Findings:
+def _second_copy(context: PreflightContext, data: int = 0, index: int = 0) -> Findings:
     # A copy by the server is in no binary log.
     native = made_natively([context])
-    data, index = (0, 0) if native else written_before(context)
     share = share_written(context)
     rows, indexes, logged = (int(size * share) for size in written_bytes(context))
     table = max(0, rows - data) + max(0, indexes - index)
@@ -65,7 +79,7 @@ def _second_copy(context: PreflightContext) -> Findings:
         return
     binlog = yield from _binlog_apart(context, share, binlog)
     if room < table + binlog:
-        perhaps = ", if the server has to copy the rows" if _may_copy(context) else ""
+        perhaps = ", if the rows have to be copied" if _may_do_without(context) else ""
         yield _lacking(context, share)(
             f"the server has {human_bytes(room)} free where about {_parts(table, binlog)} are"
             f" needed{perhaps}",
@@ -115,16 +129,18 @@ def _unzips(context: PreflightContext) -> bool:
 
 
 def _lacking(context: PreflightContext, share: float) -> Callable[[str, str], Finding]:
-    """Return how missing room is told: which share of the rows --keep leaves may not be known.
-
-    Nor is the room of the folders of a DATA DIRECTORY, or whether the server itself needs any.
-    """
-    unsure = _may_copy(context) or (context.config.modes.keep and share == 1.0)
-    return warn if unsure or _ELSEWHERE.search(context.source.create_sql) else refuse
+    """Return how missing room is told: that of the folders of a DATA DIRECTORY is not known."""
+    elsewhere = _ELSEWHERE.search(context.source.create_sql)
+    return warn if elsewhere or _is_unsure(context, share) else refuse
 
 
-def _may_copy(context: PreflightContext) -> bool:
-    return made_natively([context]) and not certainly_copied(context.statement)
+def _is_unsure(context: PreflightContext, share: float) -> bool:
+    """Return whether no room may be needed, or less: --keep leaves a share that is not known."""
+    return _may_do_without(context) or bool(context.config.modes.keep and share == 1.0)
+
+
+def _may_do_without(context: PreflightContext) -> bool:
+    return not why_copied([context]) and not certainly_copied(context.statement)
 
 
 def _binlog_apart(
@@ -136,7 +152,7 @@ def _binlog_apart(
         return binlog
     if apart < binlog:
         # What the tables lack is another matter.
-        yield (warn if share == 1.0 and context.config.modes.keep else refuse)(
+        yield (warn if _is_unsure(context, share) else refuse)(
             f"the disk of the binary log has {human_bytes(apart)} free where about"
             f" {human_bytes(binlog)} are needed",
             "free disk space there, or purge binary logs",
@@ -144,11 +160,17 @@ def _binlog_apart(
     return 0
 
 
-def added_indexes(context: PreflightContext) -> Findings:
-    """Refuse a disk that is too small for the new table because of the indexes that it gets."""
+def new_table(context: PreflightContext) -> Findings:
+    """Refuse a disk that is too small for the new table, also because of indexes that it gets.
+
+    Now that no change in place has taken its place: of a run that begins, nothing is written yet.
+    """
+    (context,) = as_begun([context])
     room = free_bytes(context.facts)
-    # Of a run that begins: nothing is written yet.
-    if room is None or not adds_indexes(context.statement):
+    if room is None:
+        return
+    if not adds_indexes(context.statement):
+        yield from (one for one in _second_copy(context) if one.severity is Severity.REFUSAL)
         return
     share = share_written(context)
     rows, indexes, binlog = (int(size * share) for size in written_bytes(context))
