@@ -463,8 +463,10 @@ def test_a_batch_that_is_resumed_needs_room_for_what_is_left_alone(
     with shards(db, 2, rows=20_000) as made:
         config = batch_config(db, made.pattern, alter=alter)
         before = plan_batch(config)
-        where: dict[str, Any] = {"database": made.schemas[1], "table": "orders", "alter": alter}
-        Interruption(monkeypatch).at(engine, db, "drain.begun", **where)
+        # What is begun comes first.
+        for schema in made.schemas:
+            one = Interruption(monkeypatch)
+            one.at(engine, db, "checksum.begin", database=schema, table="orders", alter=alter)
         kill_at(made, listener, alter, "cutover.renamed", 1)
         swapped, copied = plan_batch(config).tables
         assert all(sum(one.to_write) > 1 << 18 for one in before.tables)
