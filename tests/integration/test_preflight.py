@@ -522,6 +522,14 @@ def test_a_large_old_table_and_the_adaptive_hash_index_are_warned_of(db, desk, m
     assert desk.before("ADD c INT") == ()
 
 
+def test_a_key_of_parts_of_values_tells_no_rows_apart(db, desk):
+    """The remedy is no second primary key."""
+    db.execute("DROP TABLE t; CREATE TABLE t (b VARBINARY(99), a INT, PRIMARY KEY (b(20)))")
+    said = refusals(desk)
+    assert "cannot be told apart" in said[0]
+    assert "whole columns natively first: PRIMARY has parts" in said[1]
+
+
 @pytest.mark.slow
 def test_replicas_that_may_not_take_the_new_table_without_a_key_are_warned_of(
     db, desk, monkeypatch

@@ -100,6 +100,8 @@ def usable_key(context: PreflightContext) -> Findings:
     if nullable and context.config.allow_nullable_unique_key:
         return
     remedy = "add a primary key natively first"
+    if parts := [one.name for one in source.indexes if one.unique and not one.columns]:
+        remedy = f"add a unique key over whole columns natively first: {parts[0]} has parts of some"
     if nullable:
         remedy += (
             f"; or, if no row ever has NULL in the key {', '.join(nullable)}, use"
