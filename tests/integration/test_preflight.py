@@ -104,6 +104,17 @@ def test_a_text_in_the_wrong_option_is_not_answered_with_the_servers_syntax_erro
     assert remedy in refused.value.hint
 
 
+def test_a_name_that_the_log_may_have_in_lower_case_is_refused(db, desk):
+    """As on macOS: changes would be under another name."""
+    (context,) = prepare(desk.session, desk.config("ADD c INT"))
+    context = replace(context, facts=facts_with(desk, lower_case_table_names="2"))
+    assert not any("lower_case" in one.cause for one in server_settings.server_settings(context))
+    named = replace(context, found=replace(context.source, name="Orders"))
+    told = server_settings.server_settings(named)
+    (found,) = [one for one in told if "lower_case" in one.cause]
+    assert (found.severity.value, "rename" in found.remedy) == ("refusal", True)
+
+
 def test_a_server_that_rounds_json_doubles_is_warned_of(db, desk):
     """A server whose parser makes another double of JSON text is named, and only such a one."""
     db.execute("ALTER TABLE t ADD j JSON")

@@ -81,6 +81,13 @@ def server_settings(context: PreflightContext) -> Findings:
             "binlog_order_commits is OFF: transactions may become visible out of binlog order",
             how_to_set(service, "binlog_order_commits", "ON"),
         )
+    name = f"{context.schema}.{context.table}"
+    if facts.text("lower_case_table_names") == "2" and name != name.lower():
+        yield refuse(
+            f"lower_case_table_names is 2: the binary log may have another name than {name}, and"
+            " changes would be missed",
+            "rename schema and table to lower case first",
+        )
     if not facts.is_on("performance_schema"):
         yield warn(
             f"performance_schema is OFF: {WITHOUT_PERFORMANCE_SCHEMA}",
