@@ -218,7 +218,7 @@ class _Listing:
                 if isinstance(error, ServerFault) and not access_denied(error):
                     raise
                 lacks = self.grants.missing(_BINLOG)
-                hint = f"{self.grants.grant(_BINLOG)};" if lacks else error.hint
+                hint = self.grants.grant(_BINLOG) if lacks else error.hint
                 unseen = f"cannot be looked at: {error.message} ({hint})"
                 return ""
 
