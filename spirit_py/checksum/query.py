@@ -14,7 +14,7 @@ from spirit_py.chunk.chunk import Chunk, chunk_predicate, walk_directions
 from spirit_py.chunk.chunker import INVISIBLE_INDEX_HINT
 from spirit_py.classes import dataclass, replace
 from spirit_py.sql import quote_identifier, quote_table
-from spirit_py.table.conversions import as_text, cast_to
+from spirit_py.table.conversions import as_text, cast_to, is_text
 from spirit_py.table.keys import INTEGERS
 from spirit_py.table.values import value_type
 
@@ -214,6 +214,9 @@ def _in_form(pair: ColumnPair, name: str, column: Column, place: Place) -> str:
     form = _form(pair)
     if pair.merged:
         name = cast_to(name, column, form)
+        if form.data_type == "float" and is_text(pair.new):
+            # Of the digits that it has, a text that is written back has six.
+            name = f"CAST({name} AS CHAR)"
         # An explicit collation does not go with that of the row text.
         name = f"CAST({name} AS BINARY)" if form.charset else name
         column = replace(form, nullable=column.nullable)

@@ -804,7 +804,7 @@ MERGING = [
     ("FLOAT", "VARCHAR(30)", "0.123456789"),
     ("VARCHAR(20)", "INT", "'007'"),
     ("VARCHAR(20)", "DECIMAL(10,2)", "' 01.5'"),
-    ("VARCHAR(20)", "FLOAT", "'0.10'"),
+    ("VARCHAR(20)", "FLOAT", "'123456.7890'"),
     ("TIMESTAMP(2) NULL", "TIMESTAMP NULL", "'2020-01-01 10:00:00.51'"),
     ("TEXT CHARACTER SET latin1", "JSON", """'{"b":1, "a": [1.50,"é"]}'"""),
     ("VARCHAR(20) CHARACTER SET latin1", "CHAR(20) CHARACTER SET utf8mb4", "'é  '"),
