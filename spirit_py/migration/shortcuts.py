@@ -225,7 +225,7 @@ class _InPlace:
     def probe(self) -> shortcut.ShortcutResult:
         """Return what the server would do, by an empty copy of the table."""
         try:
-            return shortcut.probe_shortcut(
+            found = shortcut.probe_shortcut(
                 self.native,
                 self.session,
                 self.context.source,
@@ -238,6 +238,9 @@ class _InPlace:
             if self.run.config.dry_run:
                 raise
             return shortcut.ShortcutResult(reason=refusal.message)
+        if found.algorithm and self._rebuilds(found.algorithm):
+            self._require_rebuildable()
+        return found
 
     def change(self) -> shortcut.ShortcutResult:
         """Change the table once nothing holds that back; other modes are left to the copy."""

@@ -310,10 +310,11 @@ def test_there_is_room_for_the_second_copy(keyless, engine, monkeypatch):
     with pytest.raises(Refusal, match=r"1000 B free where about .* for the new table are needed"):
         change(keyless, engine, COPIED)
     before = contents(keyless)
-    with pytest.raises(MigrationFailure, match="needed, if the rows have to be copied") as late:
-        change(keyless, engine, STORED)
-    assert late.value.error_code == "no-disk-space"
-    assert contents(keyless) == before
+    for rehearsed in (True, False):
+        with pytest.raises(MigrationFailure, match="needed, if the rows have to be copied") as late:
+            change(keyless, engine, STORED, dry_run=rehearsed)
+        assert late.value.error_code == "no-disk-space"
+        assert (tables(keyless), contents(keyless)) == (["t"], before)
     monkeypatch.setattr(disk_space, "free_bytes", lambda _: 1 << 20)
     assert change(keyless, engine, COPIED).algorithm == "native"
 
