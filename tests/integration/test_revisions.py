@@ -24,6 +24,7 @@ from spirit_py.frameworks import online
 from spirit_py.frameworks import revision as revision_module
 from spirit_py.frameworks import steps as steps_module
 from spirit_py.frameworks.alembic import spirit_alter
+from spirit_py.frameworks.joining import definition_named
 from spirit_py.frameworks.steps import NotedVersions, StepTable, digest
 from spirit_py.mysql.tables.identity import Identity
 from spirit_py.points import VARIABLE
@@ -31,6 +32,7 @@ from tests.integration.test_alembic import QUICK, VERSIONS, connected, migration
 from tests.kits import example_projects
 from tests.kits.alembic_project import AlembicProject
 from tests.kits.background import BackgroundCall
+from tests.kits.connection import account
 from tests.kits.django_project import DjangoProject
 from tests.kits.kills import OF_A_REVISION, chosen
 from tests.kits.library import ROWS, fill_rows
@@ -364,6 +366,22 @@ def test_a_session_that_waits_for_what_this_one_has_read_keeps_the_steps(db, mon
         assert not wanted.hold()
         reading.commit()
         assert call.result() == []
+
+
+def test_a_table_of_a_schema_with_a_dot_is_found_by_its_step(db):
+    """Nothing says where the schema ends, and the account is refused a look at any other one."""
+    schema = f"{db.name}.x"
+    db.execute(f"CREATE DATABASE `{schema}`; CREATE TABLE `{schema}`.`t.y` (id INT)")
+    try:
+        with account(db, f"ALL ON `{schema}`.*") as own:
+            given = {"port": own.port, "user": own.user, "password": own.password}
+            with contextlib.closing(MySQLdb.connect(own.host, **given)) as connection:
+                session = online.FrameworkSession(connection)
+                found = definition_named(session, f"{schema}.t.y")
+                assert found.startswith("CREATE TABLE `t.y`")
+                assert definition_named(session, f"{schema}.t") == ""
+    finally:
+        db.execute(f"DROP DATABASE `{schema}`")
 
 
 def _steps_of(db, connection):

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from types import SimpleNamespace
 from typing import Any
 
-import MySQLdb
 import pytest
 
 from spirit_py import points
 from spirit_py.classes import replace
 from spirit_py.frameworks import steps as steps_module
-from spirit_py.frameworks.joining import ABSENT, definition_named, form_of
+from spirit_py.frameworks.joining import ABSENT, form_of
 from spirit_py.frameworks.steps import RevisionStep, StepTable, VersionSwap, made_of, same_form
 from spirit_py.mysql.tables.identity import NOTHING, Identity
 
@@ -116,21 +114,6 @@ def test_a_form_of_an_earlier_version_is_known_again():
     assert made_of(steps("a", earlier, made=1), now) == 1
     assert made_of(steps(earlier, "a", made=0), now) == 0
     assert not same_form("", now)
-
-
-def test_a_table_of_a_schema_with_a_dot_is_found_by_its_step():
-    """The server knows no schema ``a``, and no table of that name in ``a.b``."""
-
-    def query(sql: str, *_: object) -> list[tuple[Any, ...]]:
-        if not sql.startswith("SHOW"):
-            return [()]
-        if sql.endswith("`a.b`.`c`"):
-            return [("c", "CREATE TABLE")]
-        raise MySQLdb.Error(1049, "Unknown database 'a'")
-
-    session: Any = SimpleNamespace(query=query)
-    assert definition_named(session, "a.b.c") == "CREATE TABLE"
-    assert definition_named(session, "a.c") == ""
 
 
 class Killed(Exception):
