@@ -58,8 +58,8 @@ def disk_space(context: PreflightContext) -> Findings:
 
 def lacking_room(context: PreflightContext) -> Finding | None:
     """Return that there is no room for a second copy; None where there is, or it is not seen."""
-    seen = free_bytes(context.facts) is not None
-    return next(_second_copy(context), None) if seen else None
+    unseen = free_bytes(context.facts) is None or _ELSEWHERE.search(context.source.create_sql)
+    return None if unseen else next(_second_copy(context), None)
 
 
 def _second_copy(context: PreflightContext, data: int = 0, index: int = 0) -> Findings:
