@@ -344,10 +344,8 @@ class _InPlace:
         if self.run.state.unproven:
             # A key that is dropped again is no change that could wait.
             return
-        schema, sentinel = self.context.schema, self.context.names.sentinel
-        look = partial(read_table, schema=schema, table=sentinel)
-        found = self.run.step("sentinel", look)
-        if found is not None:
+        look = partial(read_table, schema=self.context.schema, table=self.context.names.sentinel)
+        if (found := self.run.step("sentinel", look)) is not None:
             raise _Deferred(f"table {found.full_name} defers the change")
 
     def reach(self) -> None:

@@ -198,9 +198,8 @@ class Sampler:
 
     def __post_init__(self) -> None:
         self._part = part_rows(self.mapping.source)
-        self._plan = ComparisonPlan(
-            mapping=self.mapping if self.create else _with_itself(self.mapping)
-        )
+        mapping = self.mapping if self.create else _with_itself(self.mapping)
+        self._plan = ComparisonPlan(mapping=mapping)
         self._lock = threading.Lock()
         self._bytes = 0.0
         self._pieces: list[list[tuple[int, float, float]]] = [[] for _ in range(self.sessions)]
@@ -218,10 +217,9 @@ class Sampler:
             self._chunker = LaneChunker(self.mapping, reader.query, workers=self.sessions)
             background = partial(Background, failed=self._fail, join_seconds=_JOIN_SECONDS)
             with contextlib.ExitStack() as stack:
-                bodies = [partial(self._run, number) for number in range(self.sessions)]
                 threads = [
-                    stack.enter_context(background(f"sample-{number}", body))
-                    for number, body in enumerate(bodies)
+                    stack.enter_context(background(f"sample-{n}", partial(self._run, n)))
+                    for n in range(self.sessions)
                 ]
                 for one in threads:
                     one.wait(None)

@@ -157,10 +157,9 @@ class SwapBack:
         options, seconds = self._job.config.connection, 0.0
         sessions = min(FIRST_TASKS, self._job.config.threads)
         for pair in self._pairs:
+            sampler = Sampler(options, pair.mapping, "", sessions=sessions, stop=pair.stop)
             try:
-                sample = Sampler(
-                    options, pair.mapping, "", sessions=sessions, stop=pair.stop
-                ).take()
+                sample = sampler.take()
             except errors.ServerFault as fault:
                 return f"its time was not measured: {fault.message}"
             one = comparison_time(pair.mapping, sample)

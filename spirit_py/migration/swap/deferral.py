@@ -220,10 +220,8 @@ class Deferral(SwapGate):
             return once.ask(self._sentinel)
 
     def _sentinel(self, session: SqlSession) -> Name | None:
-        for schema, name in self._names:
-            if existing_tables(session, schema, [name]):
-                return schema, name
-        return None
+        found = (one for one in self._names if existing_tables(session, one[0], one[1:]))
+        return next(found, None)
 
     def _recheck(self) -> None:
         try:
