@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import secrets
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal
 from spirit_py.migration.listing import migrations
+from spirit_py.migration.reverse.keeper import Keeper
 from spirit_py.mysql.connect import connect
 from tests.kits.cleanup import clean
 from tests.kits.connection import connection_options, granted
@@ -149,6 +151,32 @@ def test_what_was_taken_from_the_account_is_what_has_to_be_put_right(
     assert [one for one in tables(db) if one != "_t_ctl"] == KEPT
     db.execute(f"ALTER USER {user} IDENTIFIED BY 'p'; GRANT ALL ON {db.name}.* TO {user}")
     assert start(engine, db, connection=account).end().outcome == "done"
+    db.execute(f"DROP USER {user}")
+
+
+@pytest.mark.slow
+def test_a_login_that_is_refused_behind_the_swap_leaves_the_table_changed(db, engine, monkeypatch):
+    """The error says so, and the same command has the old table follow again."""
+    make_table(db, 500)
+    user = f"u_{secrets.token_hex(4)}"
+    db.execute(f"CREATE USER {user} IDENTIFIED BY 'p'; GRANT ALL ON *.* TO {user}")
+    account = replace(connection_options(db), user=user, password="p")
+    really = Keeper._opened
+
+    def refused(self: Keeper, stack: Any) -> Any:
+        db.execute(f"ALTER USER {user} IDENTIFIED BY 'another'")
+        return really(self, stack)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Keeper, "_opened", refused)
+        with pytest.raises(MigrationFailure, match="has stopped: Access denied") as ended:
+            start(engine, db, connection=account, keep_old_current=5.0).end()
+    assert ended.value.error_code is ErrorCode.ACCESS_DENIED
+    assert "run the same command again" in ended.value.hint
+    assert "the change is done; spirit-py revert still swaps back" in ended.value.hint
+    db.execute(f"ALTER USER {user} IDENTIFIED BY 'p'")
+    again = start(engine, db, connection=account, keep_old_current=5.0)
+    assert again.end().outcome == "done"
     db.execute(f"DROP USER {user}")
 
 

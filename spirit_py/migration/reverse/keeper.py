@@ -216,10 +216,10 @@ class Keeper:
         with contextlib.ExitStack() as stack:
             try:
                 self._pairs = self._opened(stack)
-            except errors.SpiritError as error:
-                if _is_final(error):
-                    raise self._lost(error) from error
+            except errors.Interrupted:
                 raise
+            except errors.SpiritError as error:
+                raise (self._lost if _is_final(error) else self._stopped)(error) from error
             yield
 
     def _opened(self, stack: contextlib.ExitStack) -> list[Pair]:
@@ -298,12 +298,12 @@ class Keeper:
             raise asked
         raise self._stopped(fault) from fault
 
-    def _stopped(self, fault: errors.SpiritError) -> errors.MigrationFailure:
+    def _stopped(self, fault: errors.SpiritError) -> errors.LeftAfterChange:
         """Return the error for a fault, with its code, after which a revert is still possible."""
         explain_access(fault)
         # What is said of a lost history is about a copy that would be made again.
         says_more = fault.hint and not isinstance(fault, errors.HistoryLost)
-        return errors.MigrationFailure(
+        return errors.LeftAfterChange(
             f"reverse replication of {self._record.record.names} has stopped: {fault.message}",
             hint=f"{fault.hint}; {_STILL}" if says_more else _STILL,
             details=fault.details,
