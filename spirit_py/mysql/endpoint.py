@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import math
 import secrets
 from typing import TYPE_CHECKING, Final
 
@@ -200,3 +201,16 @@ def amazon_retention(session: SqlSession) -> tuple[bool, int]:
     rows = excused(lambda: session.query("CALL mysql.rds_show_configuration"), (), fatal)
     found = [row[1] for row in rows if str(row[0]) == _RETENTION]
     return bool(found), int(found[0]) if found and found[0] is not None else 0
+
+
+#: By their documentation.
+_MOST_HOURS: Final = {Service.RDS: 168, Service.AURORA: 2160}
+
+
+def keep_on_amazon(service: Service, wanted: float, kept: float) -> str:
+    """Return how RDS or Aurora is told to keep its binlog for so many seconds, as far as it can."""
+    most = _MOST_HOURS[service]
+    if kept >= 3600 * most:
+        return f"{service.value} keeps it for no more than {most} h"
+    hours = min(most, math.ceil(wanted / 3600))
+    return f"CALL mysql.rds_set_configuration('{_RETENTION}', {hours});"

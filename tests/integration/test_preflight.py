@@ -124,22 +124,35 @@ def test_a_server_that_rounds_json_doubles_is_warned_of(db, desk):
     )
 
 
+MANY_HOURS = "CALL mysql.rds_set_configuration('binlog retention hours', {});"
+
+
 @pytest.mark.parametrize(
-    ("kept", "cause"),
-    [("NULL", "Amazon RDS purges its binary log as soon as it can"), ("72", "")],
+    ("kept", "days", "found"),
+    [
+        ("NULL", 0, [("purges its binary log as soon as it can, and the mig", MANY_HOURS, 24)]),
+        ("72", 0, []),
+        ("72", 4, [("keeps its binary log for 259200 s: spirit-py revert is", MANY_HOURS, 96)]),
+        # It is not told to keep it for longer than it can.
+        ("72", 30, [("keeps its binary log for 259200 s: spirit-py revert is", MANY_HOURS, 168)]),
+        ("168", 30, [("for 604800 s", "Amazon RDS keeps it for no more than {} h", 168)]),
+    ],
 )
-def test_a_retention_of_rds_that_is_too_short_is_a_warning_with_the_call(db, desk, kept, cause):
+def test_a_retention_of_rds_that_is_too_short_is_a_warning_with_the_call(
+    db, desk, kept, days, found
+):
     """Tried with a procedure of that name: the service itself was not there to be tried."""
     db.execute(
         "CREATE PROCEDURE mysql.rds_show_configuration() SELECT 'binlog retention hours' AS name,"
         f" {kept} AS value, 'text' AS description"
     )
     try:
-        found = [f for f in desk.before("ADD c INT") if f.check == "binlog_retention"]
+        warned = desk.before("ADD c INT", drop_old_after=86_400.0 * days)
     finally:
         db.execute("DROP PROCEDURE mysql.rds_show_configuration")
-    assert [cause in f.cause for f in found] == [True] * bool(cause)
-    assert all("CALL mysql.rds_set_configuration('binlog ret" in f.remedy for f in found)
+    said = [f for f in warned if f.check == "binlog_retention"]
+    assert [f.remedy for f in said] == [remedy.format(hours) for _, remedy, hours in found]
+    assert all(cause in f.cause for f, (cause, *_) in zip(said, found, strict=True))
 
 
 def test_a_short_retention_of_the_binlog_is_a_warning(db, desk):
@@ -775,11 +788,20 @@ def test_a_missing_connection_admin_is_warned_of_where_it_is_needed(db, desk, us
         (warning,) = findings_of(desk, account, kill_blockers=mode)
         assert "lacks CONNECTION_ADMIN" in warning
     db.execute("CREATE PROCEDURE mysql.rds_kill(IN thread BIGINT) DO thread")
+    hours = "'binlog retention hours', 72"
+    db.execute(f"CREATE PROCEDURE mysql.rds_show_configuration() SELECT {hours}")
     try:
-        db.execute(f"GRANT EXECUTE ON PROCEDURE mysql.rds_kill TO {user}")
+        # On RDS nobody can grant that privilege.
+        db.execute(f"GRANT EXECUTE ON PROCEDURE mysql.rds_show_configuration TO {user}")
+        with connect(account, database=desk.schema, role="driver") as session:
+            (context,) = prepare(session, desk.config("ADD c INT", kill_blockers="idle"))
+            found = check_before_create([context])
+        (needed,) = [one.remedy for one in found if one.check == "blockers"]
+        assert needed == f"GRANT EXECUTE ON PROCEDURE mysql.rds_kill TO `{user}`@`%`;"
+        db.execute(needed)
         assert findings_of(desk, account, kill_blockers="idle") == []
     finally:
-        db.execute("DROP PROCEDURE mysql.rds_kill")
+        db.execute("DROP PROCEDURE mysql.rds_kill; DROP PROCEDURE mysql.rds_show_configuration")
 
 
 @pytest.mark.gtid

@@ -12,6 +12,7 @@ from spirit_py.mysql.endpoint import (
     amazon_retention,
     expires_after,
     how_to_set,
+    keep_on_amazon,
     service_of,
 )
 from spirit_py.mysql.replication import (
@@ -35,6 +36,7 @@ def binlog_filters(context: PreflightContext) -> Findings:
 
 _BYTES_A_SECOND: Final = 5 << 20
 _SPARE: Final = 2
+_AT_ONCE: Final = "purges its binary log as soon as it can"
 _LEAST_SECONDS: Final = 3600
 _LOST: Final = (
     "a stopped or paused run cannot resume once the binary log from its position is purged"
@@ -44,42 +46,42 @@ _LOST: Final = (
 def binlog_retention(context: PreflightContext) -> Findings:
     """Warn where the binary log may be purged before a run has read it, or could be resumed."""
     service = service_of(context.session, context.facts)
+    who = service.value or "the server"
     size = sum(likely_sizes(context.source))
     needed = max(_LEAST_SECONDS, _SPARE * (size // _BYTES_A_SECOND))
-    hours = -(-needed // 3600)
+    known, seconds = True, expires_after(context.facts)
     if service.amazon:
-        known, kept = amazon_retention(context.session)
-        call = f"CALL mysql.rds_set_configuration('binlog retention hours', {max(24, hours)});"
-        if not known:
-            yield warn(f"how long {service.value} keeps its binary log is hidden: {_LOST}", call)
-        elif not kept:
-            yield warn(f"{service.value} purges its binary log as soon as it can: {_LOST}", call)
-        elif kept < hours:
-            yield warn(f"{service.value} keeps its binary log for {kept} h: {_LOST}", call)
+        known, hours = amazon_retention(context.session)
+        seconds = 3600 * hours
+    elif not seconds and service is not Service.AZURE:
         return
-    seconds = expires_after(context.facts)
     # The server refuses to set both.
     by_days = seconds and not context.facts.number("binlog_expire_logs_seconds")
 
-    def keep_for(wanted: int) -> str:
+    def keep_for(wanted: float) -> str:
+        if service.amazon:
+            return keep_on_amazon(service, wanted, seconds)
         if by_days:
-            return how_to_set(service, "expire_logs_days", str(-(-wanted // 86_400)))
-        return how_to_set(service, "binlog_expire_logs_seconds", str(wanted))
+            return how_to_set(service, "expire_logs_days", str(math.ceil(wanted / 86_400)))
+        return how_to_set(service, "binlog_expire_logs_seconds", str(int(wanted)))
 
-    if not seconds and service is not Service.AZURE:
+    if not known:
+        yield warn(
+            f"how long {who} keeps its binary log is hidden: {_LOST}",
+            keep_for(max(86_400, needed)),
+        )
         return
+    kept = f"keeps its binary log for {seconds} s" if seconds else _AT_ONCE
     grace = context.config.drop_old_after
     if seconds < grace < math.inf:
         yield warn(
-            f"the server keeps its binary log for {seconds} s: spirit-py revert is possible for"
-            " that long, not for as long as the old table is kept",
-            keep_for(int(grace)),
+            f"{who} {kept}: spirit-py revert is possible for that long, not for as long as the old"
+            " table is kept",
+            keep_for(grace),
         )
     if seconds < needed:
-        kept_for = f"for {seconds} s" if seconds else "only until it is read"
         yield warn(
-            f"the server keeps its binary log {kept_for}, and the migration may take {needed} s"
-            f" with a pause: {_LOST}",
+            f"{who} {kept}, and the migration may take {needed} s with a pause: {_LOST}",
             keep_for(max(86_400, needed)),
         )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import ServerFault
 from spirit_py.locks.look import why_locks_are_unseen
+from spirit_py.mysql.endpoint import Service, service_of
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import is_verdict
 from spirit_py.mysql.kill import may_kill_by_procedure
@@ -42,10 +43,14 @@ def blockers(context: PreflightContext) -> Findings:
         )
     elif kills and not _may_kill(context):
         grants = context.grants
+        needed = grants.grant(["CONNECTION_ADMIN"])
+        if service_of(context.session, context.facts) is Service.RDS:
+            # Nobody has that there.
+            needed = grants.grant(["EXECUTE"]).replace("*.*", "PROCEDURE mysql.rds_kill")
         yield warn(
             f"account {grants.account} lacks CONNECTION_ADMIN: blockers of other"
             " accounts cannot be killed, as --kill-blockers asks for",
-            grants.grant(["CONNECTION_ADMIN"]),
+            needed,
         )
 
 
