@@ -243,12 +243,12 @@ _SAYS_LESS: Final = frozenset({
     *(ErrorCode.RUN_LOCK_LOST, ErrorCode.SWAP_NOT_MADE),
 })  # fmt: skip
 _LOG_IN_AGAIN: Final = (
-    "the account's login was changed while the run worked: run the same command again with"
-    " the new password, or once it is unlocked"
+    "the account's login was changed while the run worked: take the new password, or unlock it,"
+    " then run the same command again"
 )
 _GRANT_AGAIN: Final = (
-    "a privilege of the account was revoked while the run worked: run the same command again, whose"
-    " checks name every GRANT that is missing"
+    "the account lacks a privilege, perhaps since the run began: grant it, then run the same"
+    " command again, whose checks name every GRANT that is missing"
 )
 
 

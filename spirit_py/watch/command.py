@@ -17,6 +17,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.config import FeedOptions
 from spirit_py.events.run import Warned, WatchBegun, WatchBroken, WatchEmpty, WatchXaPrepared
 from spirit_py.mysql.faults import connection_refusal
+from spirit_py.mysql.grants import explain_access
 from spirit_py.signals import stop_on_signals
 from spirit_py.threads import Background, StopSwitch, every
 from spirit_py.watch.follower import ONWARD, Follower
@@ -195,6 +196,7 @@ class _Watch:
                 "the output is stuck", error_code=ErrorCode.OUTPUT_FAILED
             ) from stuck
         except errors.SpiritError as error:
+            explain_access(error)
             error.hint = _onward(error, self.lines.position)
             raise
         finally:

@@ -616,6 +616,21 @@ def test_the_login_and_the_table_are_named_when_they_are_wrong(db: Database, wat
     assert "hint: " in wrong.errors
 
 
+@pytest.mark.slow
+def test_a_login_that_is_refused_later_says_where_to_go_on(db: Database, watch) -> None:
+    """A stream runs for weeks, in which a password is changed."""
+    user = f"u_{db.name[-10:]}"
+    db.execute(f"CREATE USER {user} IDENTIFIED BY 'p'; GRANT ALL ON *.* TO {user}")
+    found = watch(db, "--user", user, "--password", "p").started()
+    db.execute(f"ALTER USER {user} IDENTIFIED BY 'another'")
+    until(lambda: db.kill_dumps() or found.process.poll() is not None)
+    assert found.ended() == 1
+    db.execute(f"DROP USER {user}")
+    assert "spirit-py explain access-denied" in found.errors
+    onward = f"or unlock it, then go on with --from '{found.lines[-1]['position']}'"
+    assert onward in found.errors
+
+
 OTHERS = {"gh-ost": ("_t_gho", "_t_del"), "pt-online-schema-change": ("_t_new", "_t_old")}
 
 
