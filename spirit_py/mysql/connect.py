@@ -14,7 +14,7 @@ from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, connection_refusal, e
 from spirit_py.mysql.lost_values import MOST_WARNINGS
 from spirit_py.mysql.own_sessions import claim, refuse_when_taken_over, shown_run
 from spirit_py.mysql.session import Session, probe
-from spirit_py.mysql.tls.driver import certificate_renewed, pinning, tls_arguments
+from spirit_py.mysql.tls.driver import pinning, tls_arguments, verify_again
 from spirit_py.mysql.tls.modes import TLS_FAULT, attempts, connecting_host, next_may_do
 from spirit_py.sql import string_literal
 from spirit_py.system_packages import CLIENT_LIBRARY, LIBRARY_COMMANDS, driver_commands
@@ -307,14 +307,17 @@ def _log_in(
     options: ConnectionOptions, attempt: TlsAttempt, arguments: dict[str, Any], where: str
 ) -> Any:
     """Log in; once more where the server has another certificate since it was verified."""
+    shown = tls_arguments(options, attempt)
     try:
-        return _driver_connection(arguments | tls_arguments(options, attempt), where)
+        return _driver_connection(arguments | shown, where)
     except ServerFault as fault:
         if fault.code != TLS_FAULT or not pinning(attempt):
             raise
-        if not certificate_renewed(options, attempt):
+        verify_again(options, attempt)
+        # Not with what was verified last: another thread may have met the same renewal.
+        if (renewed := tls_arguments(options, attempt)) == shown:
             raise
-    return _driver_connection(arguments | tls_arguments(options, attempt), where)
+    return _driver_connection(arguments | renewed, where)
 
 
 def _driver_connection(arguments: dict[str, Any], where: str) -> Any:

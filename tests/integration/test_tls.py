@@ -11,6 +11,7 @@ import pytest
 from spirit_py.binlog.connection import BinlogConnection, StreamLost
 from spirit_py.binlog.position import FilePlace
 from spirit_py.errors import Refusal, ServerFault
+from spirit_py.mysql import connect as connections
 from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.mysql.tls import driver
 from spirit_py.mysql.tls.modes import attempts
@@ -193,6 +194,29 @@ def test_an_account_that_demands_a_client_certificate_gets_it(db, tls, authority
         assert "a client certificate (--ssl-cert and --ssl-key)" in refused.value.hint
         with pytest.raises(Refusal, match=r"not accept the client certificate"):
             connect_first(strange, role="test")
+
+
+def test_sessions_that_meet_a_renewal_at_once_are_all_opened(
+    db, tls, authority, right, monkeypatch
+):
+    """One finds its certificate replaced when another has verified the new one already."""
+    tls.show(right, authority)
+    options = verifying(db, "VERIFY_IDENTITY", authority.file)
+    connect(options, role="test").close()
+    tls.show(authority.sign("again", named(db.server.host)), authority)
+    log_in = connections._driver_connection
+
+    def overtaken(arguments, where):
+        try:
+            return log_in(arguments, where)
+        except ServerFault:
+            monkeypatch.setattr(connections, "_driver_connection", log_in)
+            connect(options, role="test").close()
+            raise
+
+    monkeypatch.setattr(connections, "_driver_connection", overtaken)
+    with connect(options, role="test") as session:
+        assert cipher(session)
 
 
 def test_only_the_certificate_that_was_checked_is_accepted(db, tls, authority, right, elsewhere):

@@ -189,11 +189,9 @@ def shown_certificate(options: ConnectionOptions, attempt: modes.TlsAttempt) -> 
     return _known[key]
 
 
-def certificate_renewed(options: ConnectionOptions, attempt: modes.TlsAttempt) -> bool:
-    """Check the server's certificate again; return whether it is another one now."""
-    key = _key(options, attempt)
-    before, _known[key] = _known.get(key), _shown(options, attempt)
-    return _known[key] != before
+def verify_again(options: ConnectionOptions, attempt: modes.TlsAttempt) -> None:
+    """Check the certificate that the server has now; :func:`shown_certificate` returns it then."""
+    _known[_key(options, attempt)] = _shown(options, attempt)
 
 
 def _key(options: ConnectionOptions, attempt: modes.TlsAttempt) -> tuple[str, str, bytes]:

@@ -47,7 +47,7 @@ def test_a_denied_password_is_not_sent_again_in_the_clear(monkeypatch, options, 
 
     monkeypatch.setattr(MySQLdb, "connect", refuse)
     monkeypatch.setattr(driver, "shown_certificate", lambda *_: b"certificate")
-    monkeypatch.setattr(connections, "certificate_renewed", lambda *_: False)
+    monkeypatch.setattr(connections, "verify_again", lambda *_: None)
     with pytest.raises(ServerFault):
         connect(options, role="test")
     assert modes == tried
