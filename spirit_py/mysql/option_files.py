@@ -79,7 +79,7 @@ def _parsed(
     text: str, path: Path, groups: Collection[str], *, depth: int
 ) -> Iterator[tuple[str, str]]:
     group = ""
-    for number, raw in enumerate(text.splitlines(), start=1):
+    for number, raw in enumerate(text.split("\n"), start=1):
         line = raw.strip()
         if not line or line[0] in "#;":
             continue
@@ -107,8 +107,9 @@ def _setting(line: str) -> tuple[str, str]:
     if commented := _COMMENTED.match(value):
         value = commented.group(1)
     value = value.strip()
-    if quoted := re.fullmatch(r"""(["'])((?:\\.|(?!\1).)*)\1""", value):
-        value = quoted.group(2)
+    # The first and the last one alone, whatever is between them (measured).
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
+        value = value[1:-1]
     # An unknown sequence keeps its backslash, as MySQL does.
     return name, re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[0]), value)
 
