@@ -176,7 +176,8 @@ class BinlogConnection:
         options = self.options
         settings: dict[str, Any] = {
             "user": options.user,
-            "password": options.password,
+            # Of text it would take the letters of latin1.
+            "password": options.password.encode(),
             "connect_timeout": options.connect_timeout,
             "read_timeout": self.silence,
             "write_timeout": self.silence,
