@@ -319,25 +319,23 @@ def read_dsn(text: str) -> dict[str, str]:
         port = parts.port
         # No form of a browser, in which a plus sign is a blank.
         query = parts.query.replace("+", "%2B")
-        parameters = dict(parse_qsl(query, keep_blank_values=True))
+        parameters = dict(parse_qsl(query, keep_blank_values=True, errors="strict"))
+        path = parts.path.removeprefix("/")
+        host, user, password, schema = (
+            unquote(part or "", errors="strict")
+            for part in (parts.hostname, parts.username, parts.password, path)
+        )
     except ValueError:
         raise UsageFault("--dsn is no URL that can be read", hint=_HINT) from None
     if port == 0:
         raise UsageFault("--dsn has the port 0", hint=_HINT)
     if parts.scheme not in _SCHEMES:
         raise UsageFault(f"--dsn begins with {parts.scheme or 'no scheme'!r}", hint=_HINT)
-    schema = unquote(parts.path.removeprefix("/"))
     if "/" in schema or parts.fragment:
         raise UsageFault("--dsn has more than a schema after the host", hint=_HINT)
-    found = {
-        "host": parts.hostname or "",
-        "port": str(port or ""),
-        "user": unquote(parts.username or ""),
-        "database": schema,
-        **_options(parameters),
-    }
-    given = {name: value for name, value in found.items() if value}
-    return given if parts.password is None else given | {"password": unquote(parts.password)}
+    found = {"host": host, "port": str(port or ""), "user": user, "database": schema}
+    given = {name: value for name, value in (found | _options(parameters)).items() if value}
+    return given if parts.password is None else given | {"password": password}
 
 
 def _options(parameters: dict[str, str]) -> dict[str, str]:

@@ -165,6 +165,7 @@ def test_a_login_file_that_others_may_read_is_refused(home):
             "mysql+mysqldb://joe:@[::1]:1/",
             {"host": "::1", "port": "1", "user": "joe", "password": ""},
         ),
+        ("mysql://[fe80::1%25eth0]/", {"host": "fe80::1%eth0"}),
         ("mysql://db1?ssl-ca=/a+b.pem", {"host": "db1", "ssl-ca": "/a+b.pem"}),
         ("mysql:///shop?socket=/run/s", {"database": "shop", "socket": "/run/s"}),
     ],
@@ -185,6 +186,8 @@ def test_a_url_gives_the_options_of_a_connection(url, found):
         "mysql://joe:hush@db1?charset=hush",
         "mysql://joe:hush@db1?ssl-mode=perhaps",
         "mysql://joe:hush@[db1",
+        "mysql://joe:hush%E4@db1/",
+        "mysql://joe:hush@db1?socket=%FF",
     ],
 )
 def test_a_url_that_means_nothing_is_refused_without_its_password(url):
