@@ -162,8 +162,9 @@ class Crew:
 
     def _held(self) -> bool:
         """Whether lost chunks wait as new ones do: not where the feed, without room, needs them."""
-        reason = self.pace.reason(Work.REPAIR)
-        return bool(reason) and reason == self.pace.reason(Work.COPY)
+        reason, of_copy = self.pace.reason(Work.REPAIR), self.pace.reason(Work.COPY)
+        # A text with a time or a lag in it may have changed between the two.
+        return bool(reason) and (reason == of_copy or reason != self.pace.reason(Work.REPAIR))
 
     def collect(self) -> list[ChunkCopied]:
         """Return the chunks that were copied after some milliseconds; raise a task's error."""

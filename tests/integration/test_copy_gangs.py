@@ -6,6 +6,7 @@ A real change feed applies what is written meanwhile, and nothing repairs the ne
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -275,7 +276,7 @@ def test_a_chunk_whose_task_is_lost_is_copied_again(filled, at, point):
 @pytest.mark.slow
 def test_a_lost_chunk_waits_for_the_end_of_a_pause_unless_changes_need_it(filled, at, posted):
     """Nothing new begins meanwhile; a feed without room waits for these chunks itself."""
-    lost = threading.Event()
+    lost, looks = threading.Event(), itertools.count()
     seen: list[int] = []
 
     def lose() -> None:
@@ -289,7 +290,10 @@ def test_a_lost_chunk_waits_for_the_end_of_a_pause_unless_changes_need_it(filled
             return ""
         if work is Work.REPAIR:
             seen.append(len(posted))
-        return "the change feed; a pause" if work is Work.COPY and len(seen) > 20 else "a pause"
+        if len(seen) <= 20:
+            # As the time that is left until a window opens.
+            return f"a pause, for {next(looks)} s"
+        return "the change feed; a pause" if work is Work.COPY else "a pause"
 
     at("chunk.executing", lose, nth=3)
     copier = copy(filled, pace=SetPace(why=why, chunk_seconds=0.02))
