@@ -101,8 +101,10 @@ class OnSpark:
             now = time.monotonic()
             if _runs_elsewhere(told) and now - (held_since or now) < _NOTICED_SECONDS:
                 held_since = held_since or now
-                stop.pause(_PAUSE)
-                continue
+                if not stop.wait(_PAUSE):
+                    continue
+                if lost:
+                    stop.check()
             for heard in told:
                 hear(heard)
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 import threading
@@ -15,6 +16,7 @@ from spirit_py.batch.changes import TableChange
 from spirit_py.batch.plan import BatchPlan, PlannedTable
 from spirit_py.batch.report import BatchReport
 from spirit_py.classes import replace
+from spirit_py.codes import ErrorCode
 from spirit_py.command_config import BatchConfig, FleetConfig, FleetOrders, FleetServer
 from spirit_py.config import ConnectionOptions, MigrationConfig
 from spirit_py.errors import (
@@ -24,11 +26,13 @@ from spirit_py.errors import (
     Refusal,
     SparkFailure,
     SpiritError,
+    WorkersLost,
 )
 from spirit_py.events.run import Warned
 from spirit_py.fleet import coordinator, places
 from spirit_py.fleet.coordinator import Fleet
 from spirit_py.fleet.planning import FleetPlan, ServerPlan
+from spirit_py.fleet.process import ServerWork
 from spirit_py.spark.member import Outcome, guarded
 from spirit_py.threads import StopSwitch
 from tests.kits.reporter import RecordingReporter
@@ -37,7 +41,7 @@ from tests.kits.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from spirit_py.fleet.process import ServerWork, Told
+    from spirit_py.fleet.process import Told
 
 PAUSED = FleetOrders(number=1, paused=True)
 RESUMED = FleetOrders(number=2)
@@ -426,3 +430,28 @@ def test_a_cluster_that_does_not_answer_begins_nothing_for_a_while(monkeypatch):
     assert found == [0, 0, 3, 0, 0]
     with pytest.raises(SparkFailure):
         spark.slots()
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_stop_does_not_wait_for_a_lock_of_another_command(monkeypatch, lost):
+    """The process has told its end; one of a lost executor may still have the lock itself."""
+    monkeypatch.setattr(places, "_PAUSE", 0.0)
+    stop, heard = StopSwitch(), list[Any]()
+    refused = Refusal("another run works on it", hint="", error_code=ErrorCode.ALREADY_RUNNING)
+    answers = [WorkersLost("the executor is gone")] * lost
+
+    def once(*_: object) -> list[Any]:
+        if answers:
+            raise answers.pop()
+        # While it waits for the lock.
+        monkeypatch.setattr(places, "_PAUSE", 30.0)
+        threading.Thread(target=stop.request, args=(Interrupted(signal.SIGTERM),)).start()
+        return [refused]
+
+    spark = places.OnSpark(cluster(3))
+    monkeypatch.setattr(spark, "_once", once)
+    each = MigrationConfig(connection=ConnectionOptions(host="s1"), database="shop")
+    work = ServerWork(server="s1", batch=BatchConfig(each=each), tables=())
+    with pytest.raises(Interrupted) if lost else contextlib.nullcontext():
+        spark.run(work, heard.append, stop)
+    assert heard == [] if lost else [refused]
