@@ -137,7 +137,8 @@ def order(plan: ServerPlan, orders: FleetOrders, *, finished: tuple[str, ...] = 
             there = store.orders(session)
             later = there.number > orders.number and not there.ahead_of(server_now(session))
             if not later or finished:
-                kept = there if later else orders
+                # What a command with other servers in its list has noted stays.
+                kept = there if later else orders.joined(there)
                 store.order(session, replace(kept, finished=finished or there.finished))
 
 

@@ -342,6 +342,16 @@ def test_an_order_that_is_given_while_a_command_begins_stays(monkeypatch):
     assert rows["s1"].row == replace(meanwhile, finished=("s1",))
 
 
+def test_a_command_with_a_shorter_list_erases_no_note_of_other_servers(monkeypatch):
+    """One row alone names the third: it is doubted, and the next command is warned of it, too."""
+    monkeypatch.setattr(fleet_records, "connect", lambda *_, **__: contextlib.nullcontext())
+    monkeypatch.setattr(fleet_records, "server_now", lambda _: NOW / 1000)
+    row = Row(replace(KNOWN, members=("s1", "s2", "s3")))
+    monkeypatch.setattr(fleet_records, "record_of", lambda *_: row)
+    fleet_records.order(server_plan("s1"), order(100, members=("s1", "s2")))
+    assert (row.row.number, row.row.members) == (NOW - 100, ("s1", "s2", "s3"))
+
+
 def test_an_order_erases_nothing_that_commands_have_noted(monkeypatch):
     """The coordinator has just written that all are done, since the command has read the record.
 
