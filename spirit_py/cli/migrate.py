@@ -47,7 +47,7 @@ def run(config: BatchConfig, shown: ErrorsShown, *, yes: bool) -> int:
             if plan.asks and not (yes or config.each.dry_run or refused):
                 tables, log_format = counted(len(plan.left), "table"), config.records.log_format
                 hint = "--exclude leaves tables out"
-                what = next(iter(plan.claims), f"the patterns match {tables}")
+                what = "; ".join(plan.claims) or f"the patterns match {tables}"
                 try:
                     outcome.require_agreed(what, tables, hint, log_format)
                 except Refusal as refusal:
