@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from spirit_py.attached.foreign_keys import rules
+from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.config import FeedOptions
 from spirit_py.errors import Refusal
 from spirit_py.mysql.connect import connect
@@ -212,16 +213,37 @@ def test_what_the_account_lacks_for_other_tables_is_one_block(db, desk, far):
     assert "GRANT REFERENCES, " in hint
 
 
-def test_the_grants_that_are_named_are_enough(db, desk, far):
-    """Each on the table that needs it; LOCK TABLES is granted on schemas only."""
-    grants = (
+def on_far(far):
+    """Return what the account needs on the tables of another schema, and in its own."""
+    return (
         f"SELECT, REFERENCES ON `{far}`.p",
         f"SELECT, ALTER ON `{far}`.c",
         f"LOCK TABLES ON `{far}`.*",
         "REFERENCES ON {db}.*",
     )
+
+
+def test_an_unfinished_migration_that_the_account_cannot_see_is_warned_of(db, desk, far):
+    """Its tables are refused where they are seen; a grant on the child alone shows none of them."""
+    CheckpointTable(far, "c").make(desk.session)
+    db.execute(f"CREATE TABLE {far}._c_new LIKE {far}.c")
+    (context,) = prepare(desk.session, desk.config("ADD z INT"))
+    with pytest.raises(Refusal, match="unfinished migration"):
+        list(attached.relatives(context))
     with (
-        account(db, SCHEMA, GLOBAL, SEEN, *grants) as options,
+        account(db, SCHEMA, GLOBAL, SEEN, *on_far(far)) as options,
+        connect(options, database=db.name, role="driver") as session,
+    ):
+        (context,) = prepare(session, desk.config("ADD z INT"))
+        causes = [one.cause for one in attached.relatives(context)]
+    unseen = f"an unfinished migration of {far}.{{}}, which the account cannot see"
+    assert [any(unseen.format(name) in one for one in causes) for name in "pc"] == [True, True]
+
+
+def test_the_grants_that_are_named_are_enough(db, desk, far):
+    """Each on the table that needs it; LOCK TABLES is granted on schemas only."""
+    with (
+        account(db, SCHEMA, GLOBAL, SEEN, *on_far(far)) as options,
         connect(options, database=db.name, role="driver") as session,
     ):
         assert findings(desk, "ADD z INT", session) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from spirit_py.batch.planning import plan_of_batch
 from spirit_py.config import RevertConfig
 from spirit_py.errors import Refusal
+from spirit_py.migration.reverse.keeper import ReverseReplicationLost
 from spirit_py.migration.reverse.revert import Revert
 from spirit_py.plan import make_plan
 from spirit_py.threads import StopSwitch
@@ -99,3 +101,18 @@ def test_a_revert_ends_no_unfinished_migration(family, engine, monkeypatch):
             stop=StopSwitch(),
         ).run()
     assert migrate_here(engine, config_for(family, **other))[0].resumed
+
+
+@pytest.mark.slow
+def test_a_revert_warns_of_the_way_back_of_a_relative(family, engine):
+    """The swap back of the parent alters the child, whose own revert is refused from then on."""
+    more: dict[str, Any] = {"alter": REBUILD, "no_shortcut": True, "drop_old_after": math.inf}
+    for table in ("b", "a"):
+        migrate_here(engine, config_for(family, table=table, **more))
+    told = RecordingReporter()
+    asked = RevertConfig(connection=connection_options(family), database=family.name, table="b")
+    revert = partial(Revert, engine_factory=lambda _: SharedEngine(engine), stop=StopSwitch())
+    revert(asked, told).run()
+    assert told.said("may end the way back of")
+    with pytest.raises(ReverseReplicationLost, match="changed the definition of"):
+        revert(replace(asked, table="a"), RecordingReporter()).run()

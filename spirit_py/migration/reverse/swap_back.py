@@ -33,6 +33,7 @@ from spirit_py.mysql.retry import RenewedSession, retrying
 from spirit_py.pace import FIRST_TASKS, Work, await_turn
 from spirit_py.plan.sample import Sampler, comparison_time
 from spirit_py.preflight.check import refusal_of, refuse
+from spirit_py.preflight.checks.attached import ends_way_back
 from spirit_py.preflight.checks.other_writers import require_still_here
 from spirit_py.threads import Background, every
 from spirit_py.units import human_bytes, human_count, human_seconds
@@ -135,9 +136,12 @@ class SwapBack:
             require_free_around(
                 session, names, "let it finish first; then run spirit-py revert again"
             )
-            for key in (key for name in names for key in keys_around(session, *name)):
-                for other in {key.child, key.parent} - set(names):
-                    require_finished(session, other, f"the swap back moves {key}")
+            keys = [key for name in names for key in keys_around(session, *name)]
+            others = {other: key for key in keys for other in (key.child, key.parent)}
+            for other in sorted(others.keys() - set(names)):
+                require_finished(session, other, f"the swap back moves {others[other]}")
+                if risk := ends_way_back(session, other, others[other]):
+                    job.warn(f"the swap back {risk}")
             check_names(session, swaps)
             require_definitions(session, tables)
             require_guard(session, swaps, job.config.snapshot_guard)

@@ -32,10 +32,13 @@ from spirit_py.preflight.checks.privileges import missing_for_keys, refuse_all
 from spirit_py.preflight.clauses import made_by_server
 from spirit_py.sql import identifier_list, quote_identifier
 from spirit_py.statement import ClauseKind
+from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
     from spirit_py.attached.foreign_keys.model import ForeignKey
     from spirit_py.attached.triggers.model import Trigger
+    from spirit_py.contracts import SqlSession
+    from spirit_py.table.names import Name
     from spirit_py.table.schema import TableSchema
 
 
@@ -222,13 +225,23 @@ def relatives(context: PreflightContext) -> Findings:
         if other in context.altered:
             continue
         require_finished(context.session, other, f"the swap moves {key}")
-        kept = reverse_left(context.session, [other])
-        if kept is not None and kept.state in {ReverseState.KEPT, ReverseState.NOTED}:
+        if not context.grants.has("SELECT", other[0], AuxiliaryNames.of(other[1]).checkpoint):
             yield warn(
-                f"the swap moves {key}, and may end the way back of {'.'.join(other)}, whose old"
-                " table is kept",
-                "if that change may have to be reverted, do so before",
+                f"the swap moves {key}, and would end an unfinished migration of"
+                f" {'.'.join(other)}, which the account cannot see",
+                "see spirit-py status by another account, or grant this one SELECT on that schema",
             )
+        elif risk := ends_way_back(context.session, other, key):
+            yield warn(f"the swap {risk}", "if that change may have to be reverted, do so before")
+
+
+def ends_way_back(session: SqlSession, other: Name, key: ForeignKey) -> str:
+    """Return how a swap that moves a key may end another table's way back; empty without one."""
+    kept = reverse_left(session, [other])
+    if kept is None or kept.state not in {ReverseState.KEPT, ReverseState.NOTED}:
+        return ""
+    name = ".".join(other)
+    return f"moves {key}, and may end the way back of {name}, whose old table is kept"
 
 
 def foreign_key_privileges(context: PreflightContext) -> Findings:
