@@ -67,8 +67,8 @@ def _kill_managed(session: SqlSession, victim: int, *, statement: bool) -> str:
         if fault.code != NO_SUCH_THREAD:
             # The server says the same where only SYSTEM_USER is missing (measured on 9.7).
             return (
-                "this user may not kill it: grant CONNECTION_ADMIN, and SYSTEM_USER where the"
-                " other account has that"
+                "this user may not kill it: grant CONNECTION_ADMIN (RDS: EXECUTE ON PROCEDURE"
+                " mysql.rds_kill), and SYSTEM_USER where the other account has that"
             )
     return ""
 
