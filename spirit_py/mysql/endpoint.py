@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import math
 import secrets
 from typing import TYPE_CHECKING, Final
 
@@ -160,19 +159,15 @@ def how_to_set(service: Service, name: str, value: str) -> str:
     return f"SET PERSIST {name} = {value}"
 
 
-#: By their documentation; of Azure it does not tell, as the log is always on there.
-_BINLOG_ON: Final = {
+#: How an operator switches the binary log on, by their documentation; of Azure it does not tell, as
+#: the log is always on there.
+HOW_TO_LOG: Final = {
     Service.NONE: "start the server with --log-bin",
     Service.RDS: "switch automated backups on (a backup retention period of at least a day)",
     Service.AURORA: how_to_set(Service.AURORA, "binlog_format", "'ROW'"),
     Service.CLOUD_SQL: "switch point-in-time recovery on, by which the instance has a binary log",
     Service.AZURE: "see in the service's documentation how the server gets a binary log",
 }
-
-
-def how_to_log(service: Service) -> str:
-    """Return how an operator switches the binary log on, as a remedy."""
-    return _BINLOG_ON[service]
 
 
 def kept_seconds(session: SqlSession) -> float:
@@ -201,16 +196,3 @@ def amazon_retention(session: SqlSession) -> tuple[bool, int]:
     rows = excused(lambda: session.query("CALL mysql.rds_show_configuration"), (), fatal)
     found = [row[1] for row in rows if str(row[0]) == _RETENTION]
     return bool(found), int(found[0]) if found and found[0] is not None else 0
-
-
-#: By their documentation.
-_MOST_HOURS: Final = {Service.RDS: 168, Service.AURORA: 2160}
-
-
-def keep_on_amazon(service: Service, wanted: float, kept: float) -> str:
-    """Return how RDS or Aurora is told to keep its binlog for so many seconds, as far as it can."""
-    most = _MOST_HOURS[service]
-    if kept >= 3600 * most:
-        return f"{service.value} keeps it for no more than {most} h"
-    hours = min(most, math.ceil(wanted / 3600))
-    return f"CALL mysql.rds_set_configuration('{_RETENTION}', {hours});"

@@ -54,13 +54,10 @@ def kill_session(session: SqlSession, victim: int, *, statement: bool = False) -
     try:
         session.execute(f"KILL {'QUERY' if statement else 'CONNECTION'} {int(victim)}")
     except ServerFault as fault:
-        if fault.code in {_NOT_OWNER, ACCESS_NEEDS_PRIVILEGE}:
-            return _kill_managed(session, victim, statement=statement)
-        return "" if fault.code == NO_SUCH_THREAD else fault.text
-    return ""
-
-
-def _kill_managed(session: SqlSession, victim: int, *, statement: bool) -> str:
+        if fault.code not in {_NOT_OWNER, ACCESS_NEEDS_PRIVILEGE}:
+            return "" if fault.code == NO_SUCH_THREAD else fault.text
+    else:
+        return ""
     try:
         session.query(f"CALL mysql.rds_kill{'_query' if statement else ''}({int(victim)})")
     except ServerFault as fault:

@@ -12,7 +12,6 @@ from spirit_py.mysql.endpoint import (
     amazon_retention,
     expires_after,
     how_to_set,
-    keep_on_amazon,
     service_of,
 )
 from spirit_py.mysql.replication import (
@@ -36,6 +35,8 @@ def binlog_filters(context: PreflightContext) -> Findings:
 
 _BYTES_A_SECOND: Final = 5 << 20
 _SPARE: Final = 2
+#: By their documentation.
+_MOST_HOURS: Final = {Service.RDS: 168, Service.AURORA: 2160}
 _AT_ONCE: Final = "purges its binary log as soon as it can"
 _LEAST_SECONDS: Final = 3600
 _LOST: Final = (
@@ -51,8 +52,8 @@ def binlog_retention(context: PreflightContext) -> Findings:
     needed = max(_LEAST_SECONDS, _SPARE * (size // _BYTES_A_SECOND))
     known, seconds = True, expires_after(context.facts)
     if service.amazon:
-        known, hours = amazon_retention(context.session)
-        seconds = 3600 * hours
+        known, kept_hours = amazon_retention(context.session)
+        seconds = 3600 * kept_hours
     elif not seconds and service is not Service.AZURE:
         return
     # The server refuses to set both.
@@ -60,7 +61,11 @@ def binlog_retention(context: PreflightContext) -> Findings:
 
     def keep_for(wanted: float) -> str:
         if service.amazon:
-            return keep_on_amazon(service, wanted, seconds)
+            most = _MOST_HOURS[service]
+            if seconds >= 3600 * most:
+                return f"{who} keeps it for no more than {most} h"
+            hours = min(most, math.ceil(wanted / 3600))
+            return f"CALL mysql.rds_set_configuration('binlog retention hours', {hours});"
         if by_days:
             return how_to_set(service, "expire_logs_days", str(math.ceil(wanted / 86_400)))
         return how_to_set(service, "binlog_expire_logs_seconds", str(int(wanted)))

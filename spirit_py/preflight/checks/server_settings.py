@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import ServerFault
-from spirit_py.mysql.endpoint import Service, how_to_log, how_to_set, service_of
+from spirit_py.mysql.endpoint import HOW_TO_LOG, Service, how_to_set, service_of
 from spirit_py.mysql.facts import (
     GIVE_ONE_THAT_IS,
     KEEPS_ALL,
@@ -46,7 +46,7 @@ def server_settings(context: PreflightContext) -> Findings:
     if not facts.is_on("log_bin"):
         yield refuse(
             "the binary log is off (log_bin=OFF): changes during the copy could not be followed",
-            how_to_log(service),
+            HOW_TO_LOG[service],
         )
     elif binlog_status(context.session) is None:
         yield refuse(

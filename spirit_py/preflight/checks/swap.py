@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 def blockers(context: PreflightContext) -> Findings:
     """Warn of what the swap will not be able to do."""
-    kills = context.config.kill_blockers != "never"
+    kills, grants = context.config.kill_blockers != "never", context.grants
+    may_kill = grants.has_global("CONNECTION_ADMIN") or grants.has_global("SUPER")
     if why := why_locks_are_unseen(context.session):
         lost = " and --kill-blockers kills no session" if kills else ""
         yield warn(
@@ -41,8 +42,7 @@ def blockers(context: PreflightContext) -> Findings:
             " performance_schema_max_metadata_locks, enable wait/lock/metadata/sql/mdl in"
             " performance_schema.setup_instruments, and let the account read performance_schema",
         )
-    elif kills and not _may_kill(context):
-        grants = context.grants
+    elif kills and not (may_kill or may_kill_by_procedure(context.session)):
         needed = grants.grant(["CONNECTION_ADMIN"])
         if service_of(context.session, context.facts) is Service.RDS:
             # Nobody has that there.
@@ -52,12 +52,6 @@ def blockers(context: PreflightContext) -> Findings:
             " accounts cannot be killed, as --kill-blockers asks for",
             needed,
         )
-
-
-def _may_kill(context: PreflightContext) -> bool:
-    grants = context.grants
-    by_privilege = grants.has_global("CONNECTION_ADMIN") or grants.has_global("SUPER")
-    return by_privilege or may_kill_by_procedure(context.session)
 
 
 _ROW_FORMAT: Final = """

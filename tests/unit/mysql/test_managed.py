@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spirit_py.errors import ServerFault
-from spirit_py.mysql.endpoint import Service, how_to_log, how_to_set, kept_seconds, service_of
+from spirit_py.mysql.endpoint import HOW_TO_LOG, Service, how_to_set, kept_seconds, service_of
 from spirit_py.mysql.facts import ServerFacts
 from spirit_py.sql import string_literal
 
@@ -52,10 +52,11 @@ def test_a_setting_is_changed_as_the_service_does_it():
 
 def test_the_binary_log_is_switched_on_as_the_service_does_it():
     """Nobody starts a server of a service with an option."""
-    said = {service: how_to_log(service) for service in Service}
+    said = dict(HOW_TO_LOG)
     assert said.pop(Service.NONE) == "start the server with --log-bin"
     assert not [text for text in said.values() if "--log-bin" in text]
     assert "automated backups" in said[Service.RDS]
+    assert set(HOW_TO_LOG) == set(Service)
 
 
 @pytest.mark.parametrize(
