@@ -435,6 +435,16 @@ def test_a_check_whose_name_has_no_room_where_the_new_table_is_built_is_refused(
     assert f"{name} would get a name of more than 64" in refusals(desk)[0]
 
 
+@pytest.mark.parametrize("name", ["_t_old_chk_1", "_T_NEW_CHK_1", "_t_new_chk_2"])
+def test_a_name_that_a_check_gets_on_its_way_is_not_one_of_another_table(db, desk, name):
+    """Names are unique in a schema: the swap, after the copy, would fail with error 3822."""
+    db.execute("ALTER TABLE t ADD CHECK (a > -9), ADD CONSTRAINT t_a CHECK (a > -8)")
+    db.execute("CREATE TABLE o (a INT, CONSTRAINT _t_old_chk_7 CHECK (a > 0))")
+    assert len(desk.before("ADD c INT")) == 1
+    db.execute(f"ALTER TABLE o ADD CONSTRAINT {name} CHECK (a > 0)")
+    assert f"{name} of table o has a name that one of t gets" in refusals(desk)[0]
+
+
 def test_a_check_that_loses_its_name_is_warned_of(db, desk):
     """A CHECK constraint that loses its name is a warning."""
     db.execute("ALTER TABLE t ADD CONSTRAINT positive CHECK (a > 0), ADD CHECK (a < 9)")

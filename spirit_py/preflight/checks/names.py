@@ -21,6 +21,11 @@ _ON_REPLICA: Final = (
     " there: dropped here, replication stops at its next change"
 )
 
+_CHECKS_OF_OTHERS: Final = """
+SELECT CONSTRAINT_NAME, TABLE_NAME FROM information_schema.TABLE_CONSTRAINTS
+WHERE CONSTRAINT_TYPE = 'CHECK' AND CONSTRAINT_SCHEMA = %s AND TABLE_NAME NOT IN (%s, %s)
+ORDER BY 1"""
+
 
 def leftovers(context: PreflightContext) -> Findings:
     """Refuse when a name is taken by a table that is not this program's own."""
@@ -77,7 +82,7 @@ def is_ours(context: PreflightContext) -> bool:
 
 
 def check_constraints(context: PreflightContext) -> Findings:
-    """Warn of names that the swap cannot bring back, refuse names that would become too long."""
+    """Warn of names that do not come back, refuse those that get too long or are another's."""
     new, old = context.names.new, context.names.old
     # Longer than both: the name that the new table is built under.
     built = building_name(context.table, "0" * 6)
@@ -95,6 +100,20 @@ def check_constraints(context: PreflightContext) -> Findings:
                 f"CHECK constraint {name} would get a name of more than {MAX_IDENTIFIER}"
                 " characters when its table is copied and renamed",
                 "drop it and add it again under a shorter name",
+            )
+    if not copies:
+        return
+    # LIKE numbers all of its constraints, whatever names they had.
+    wanted = {f"{new}_chk_{number}".lower() for number in range(1, len(copies) + 1)}
+    renamed = (name for name in copies if name.startswith(f"{context.table}_chk_"))
+    for end in (name[len(context.table) :].lower() for name in renamed):
+        wanted |= {new.lower() + end, old.lower() + end}
+    for name, table in context.session.query(_CHECKS_OF_OTHERS, (context.schema, new, old)):
+        if str(name).lower() in wanted:
+            yield refuse(
+                f"CHECK constraint {name} of table {table} has a name that one of"
+                f" {context.table} gets when its table is copied or renamed",
+                "drop it and add it again under another name",
             )
 
 
