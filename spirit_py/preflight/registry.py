@@ -85,7 +85,6 @@ _SERVER, _SOURCE, _NEW = CheckScope.SERVER, CheckScope.SOURCE, CheckScope.AFTER_
 CHECKS: tuple[Check, ...] = tuple(
     Check(run.__name__, scope, run, code)
     for run, scope, code in (
-        (disk_space.new_table, _NEW, ErrorCode.NO_DISK_SPACE),
         (archive.archive, _SOURCE, ErrorCode.ARCHIVE_REFUSED),
         (as_native.auto_increment, _NEW, ErrorCode.AUTO_INCREMENT),
         (binary_log.binlog_filters, _SERVER, ErrorCode.BINLOG_FILTERED),
@@ -113,6 +112,7 @@ CHECKS: tuple[Check, ...] = tuple(
         (names.new_check_names, _NEW, ErrorCode.CHECK_NAME),
         (attached.new_foreign_key, _SOURCE, ErrorCode.FOREIGN_KEY),
         (lost_values.new_not_null, _NEW, ErrorCode.NEW_NOT_NULL),
+        (disk_space.new_table, _NEW, ErrorCode.NO_DISK_SPACE),
         (source_table.nullable_key, _NEW, ErrorCode.NULLABLE_KEY),
         (other_writers.other_writers, _SERVER, ErrorCode.OTHER_WRITERS),
         (options.own_writes, _SERVER, ErrorCode.TAGGED_WRITES),

@@ -81,8 +81,8 @@ def server_settings(context: PreflightContext) -> Findings:
             "binlog_order_commits is OFF: transactions may become visible out of binlog order",
             how_to_set(service, "binlog_order_commits", "ON"),
         )
-    name = f"{context.schema}.{context.table}"
-    if facts.text("lower_case_table_names") == "2" and name != name.lower():
+    folded = facts.text("lower_case_table_names") == "2"
+    if folded and (name := f"{context.schema}.{context.table}") != name.lower():
         yield refuse(
             f"lower_case_table_names is 2: the binary log may have another name than {name}, and"
             " changes would be missed",

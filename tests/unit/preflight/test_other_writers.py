@@ -11,6 +11,7 @@ import pytest
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.migration.swap import old_tables
 from spirit_py.mysql.facts import ServerFacts
+from spirit_py.mysql.grants import parse_grants
 from spirit_py.mysql.replication import APPLIES, RECEIVES
 from spirit_py.preflight.checks import other_writers as module
 from spirit_py.preflight.checks.other_writers import Surroundings, causes, may_write
@@ -116,6 +117,8 @@ def test_a_fence_excuses_no_other_setting(more, monkeypatch):
     for place in (module, old_tables):
         monkeypatch.setattr(place, "read_facts", lambda *_: facts)
     monkeypatch.setattr(module, "_is_left", lambda *_: True)
+    super_user = parse_grants(["GRANT SUPER ON *.* TO `a`@`%`"], "`a`@`%`", partial_revokes=False)
+    monkeypatch.setattr(module, "read_grants", lambda _: super_user)
     monkeypatch.setattr(old_tables, "replica_status", lambda _: [])
     monkeypatch.setattr(old_tables, "with_old_table", lambda *_: True)
     session: Any = None
