@@ -16,7 +16,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import NO_SUCH_TABLE, excused
-from spirit_py.mysql.tables.guard_column import without_guard_column
+from spirit_py.mysql.tables.guard_column import CHECK, without_guard_column
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.table.schema import Column, Generated, Index, IndexPart, TableSchema, type_sql
 from spirit_py.table.unique_keys import LED_BACK
@@ -53,7 +53,6 @@ SCHEMA = "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s"
 _MEMBER = re.compile(r"'((?:[^']|'')*)'")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "r": "\r", "0": "\0", "t": "\t", "b": "\b", "Z": "\x1a"}
-_CHECK = re.compile(r"^  CONSTRAINT `(?:[^`]|``)+` CHECK .*$", re.MULTILINE)
 _NEGATIVE = re.compile(r"-\(([0-9.e]+)\)")
 _COUNTER = re.compile(r" AUTO_INCREMENT=\d+")
 #: The highest letter that SHOW CREATE TABLE and the catalogue show.
@@ -172,7 +171,7 @@ def read_shape(session: SqlSession, schema: str, table: str) -> str:
 
 def _shape(create_sql: str) -> str:
     text = without_guard_column(_COUNTER.sub("", create_sql))
-    return _CHECK.sub(lambda line: _NEGATIVE.sub(r"-\1", line[0]), text)
+    return CHECK.sub(lambda line: _NEGATIVE.sub(r"-\1", line[0]), text)
 
 
 def show_create(session: SqlSession, schema: str, table: str) -> str:

@@ -37,7 +37,8 @@ WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
 _DEFINITION: Final = re.compile(
     rf",\n  `{_NAME}[0-9]*` tinyint DEFAULT NULL COMMENT '{_MARK}'", re.IGNORECASE
 )
-_CHECK: Final = re.compile(r"^  CONSTRAINT (`(?:[^`]|``)+`) CHECK (.*)$", re.MULTILINE)
+CHECK: Final = re.compile(r"^  CONSTRAINT (`(?:[^`]|``)+`) CHECK (.*)$", re.MULTILINE)
+"""A line of a definition with a CHECK constraint: its name, and what is behind CHECK."""
 _TEXT: Final = re.compile(r"'(?:[^'\\]|\\.|'')*'")
 # A table that is partitioned has its versions in each partition.
 _VERSIONS: Final = """
@@ -139,7 +140,7 @@ def why_check_would_go(create_sql: str) -> str:
 
     The server drops each one that names no column, such as ``CHECK (1 = 1)`` (measured, 9.7.4).
     """
-    checks = _CHECK.findall(create_sql)
+    checks = CHECK.findall(create_sql)
     lost = next((name for name, what in checks if "`" not in _TEXT.sub("", what)), "")
     return lost and f"its CHECK {lost} names no column, and the server drops it with any column"
 
